@@ -288,8 +288,8 @@ struct arax_backend_gauges {
  * @gauges:	-EOPNOTSUPP: nothing is known, and @why (of @len bytes) says what is
  *		missing.  From any thread
  * @follows:	whether a launch may be submitted before others whose results it needs have ended:
- *		1 or 0, see @after of struct arax_backend_run.  Needs @wait.  For devices that
- *		work on the host's pages: elsewhere data has to come first
+ *		1 or 0, see @after of struct arax_backend_run.  Needs @wait.  -EAGAIN of @submit
+ *		says that this one may not behind those
  */
 struct arax_backend {
 	uint32_t struct_size;

@@ -184,7 +184,7 @@ static int enter(struct runner_task *rt)
 	uint32_t i, nr = rt->launch.nr_ranges;
 	int err;
 
-	if (rt->flags & RUNNER_NO_WAIT && is_long_way(run))
+	if ((rt->flags & (RUNNER_NO_WAIT | RUNNER_BEHIND)) == RUNNER_NO_WAIT && is_long_way(run))
 		return -EAGAIN;
 	if (__atomic_load_n(&run->until.canceled, __ATOMIC_RELAXED))
 		return -ECANCELED;
@@ -201,7 +201,11 @@ static int enter(struct runner_task *rt)
 		return -ECANCELED;
 	}
 	run->settles = memory_settles(run->poller->memory);
-	if (rt->flags & RUNNER_NO_WAIT)
+	if (rt->flags & RUNNER_BEHIND)
+		err = memory_enter_behind(run->poller->memory, run->device, run->lane, run->remote,
+					  nr, run->seq, remote_owner(run->link, run->node),
+					  pd->lanes > 1 ? AHEAD_NS : UINT64_MAX);
+	else if (rt->flags & RUNNER_NO_WAIT)
 		err = memory_try_enter(run->poller->memory, run->device, run->lane, run->remote, nr,
 				       run->seq, remote_owner(run->link, run->node));
 	else

@@ -341,6 +341,7 @@ static void add_users(struct memory_device *d, struct memory_range *ranges, uint
 		ranges[i].tenant = owner.tenant;
 		ranges[i].came = d->came;
 		ranges[i].loaded = false;
+		ranges[i].left = false;
 	}
 }
 

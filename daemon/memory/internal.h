@@ -11,6 +11,7 @@
  *   room.c	... those that wait for room, and who may go before them
  *   stage.c	a task's ranges in, its results out
  *   ahead.c	... in before it has a lane
+ *   behind.c	... in before those have ended which it waits for
  *   lazy.c	results that stay where they are, until somebody needs them
  *   foresee.c	what tasks to come will use
  *   upcoming.c	... of one buffer
@@ -488,6 +489,7 @@ void room_unused(struct memory_extent *e);
  * @input:	it reads the range at hand; else bytes are brought that it leaves as they are
  * @patient:	it may wait for others' copies: it has no other task in hand
  * @ahead:	the task has no lane yet; NULL: it has one
+ * @own, @nr_own: all its ranges, if it may be before others that it waits for have ended; else NULL
  */
 struct bringing {
 	uint32_t lane;
@@ -498,7 +500,19 @@ struct bringing {
 	bool input;
 	bool patient;
 	const struct memory_ahead *ahead;
+	const struct memory_range *own;
+	uint32_t nr_own;
 };
+
+/*
+ * behind.c (locked): as intervals_gap() of @have, which is @e's; without what those are about to
+ * write there behind which the task comes.
+ */
+bool behind_gap(const struct memory_extent *e, const struct intervals *have,
+		const struct bringing *b, uint64_t start, uint64_t end, uint64_t seq, uint64_t born,
+		uint64_t *gap_start, uint64_t *gap_end);
+/* behind.c: -EAGAIN: it has to wait for them, or for more than @most_ns of copies. */
+int behind_check(struct memory *m, uint32_t device, const struct bringing *b, uint64_t most_ns);
 
 /*
  * stage.c (load): the first bytes of start..end of @r that are not on its extent.  1: they are now; 0: all

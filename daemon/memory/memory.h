@@ -123,6 +123,7 @@ struct memory_range {
 	uint64_t payer, tenant;
 	uint64_t came;
 	bool loaded;
+	bool left;
 	bool holds;
 	bool pays;
 };
@@ -233,6 +234,16 @@ void memory_cancel(struct memory *m, uint32_t device, struct memory_until *until
  */
 int memory_try_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
 		     uint32_t nr, uint64_t seq, struct memory_owner owner);
+
+/*
+ * The same before tasks have left that it waits for: all of these are on @lane, have entered, and
+ * the device runs them before it.  What they write there counts as there.  -EAGAIN also where it has
+ * to wait for them, or for more than @most_ns of copies.  It leaves after them, and with an error if
+ * one of them did.
+ */
+int memory_enter_behind(struct memory *m, uint32_t device, uint32_t lane,
+			struct memory_range *ranges, uint32_t nr, uint64_t seq,
+			struct memory_owner owner, uint64_t most_ns);
 
 /*
  * The same where nothing is to be done for it: all that the task needs is on @device, and its

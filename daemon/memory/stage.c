@@ -269,8 +269,8 @@ int load_piece(struct memory *m, struct memory_range *r, struct bringing *b, uin
 	born = b->born;
 	trust_readers(e, start, end, born);
 	if (b->input)
-		gap = intervals_gap(&e->valid, start, end, b->seq, trusted_since(m, r), &gap_start,
-				    &gap_end);
+		gap = behind_gap(e, &e->valid, b, start, end, b->seq, trusted_since(m, r),
+				 &gap_start, &gap_end);
 	else
 		gap = intervals_gap(&e->filled, start, end, 0, 0, &gap_start, &gap_end);
 	if (gap)
@@ -396,30 +396,35 @@ void register_host(struct memory *m, uint32_t device, struct memory_buffer *b)
 	pthread_mutex_unlock(&m->lock);
 }
 
+/* @behind: it may enter before others that it waits for have ended, if that takes @most_ns at most. */
 static int enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
 		 uint32_t nr, uint64_t seq, struct memory_owner owner,
-		 struct memory_until *until)
+		 struct memory_until *until, bool behind, uint64_t most_ns)
 {
 	struct bringing b = {
 		.lane = lane, .seq = seq, .until = FOREVER, .patient = until,
+		.own = behind ? ranges : NULL, .nr_own = behind ? nr : 0,
 	};
 	struct refunds refunds;
-	uint32_t i;
+	uint32_t i, loaded = 0;
 	int err;
 
 	err = task_hold(m, device, ranges, nr, owner, until);
 	if (err)
 		return err;
+	if (behind)
+		err = behind_check(m, device, &b, most_ns);
 	for (i = 0; i < nr && !err; i++) {
 		register_host(m, device, ranges[i].buffer);
 		b.input = ranges[i].access & ARAX_IN;
+		loaded = i + 1;
 		err = load(m, &ranges[i], &b);
 	}
 	if (!err)
 		return 0;
 	/* What was loaded is valid until this task settles, which it never will. */
 	memory_lock(m);
-	for (i = 0; i < nr; i++)
+	for (i = 0; i < loaded; i++)
 		if (!ranges[i].buffer->lazy)
 			forget(&ranges[i]);
 	task_release(m, device, ranges, nr, &refunds);
@@ -433,20 +438,27 @@ int memory_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory
 {
 	struct memory_until forever = { 0 };
 
-	return enter(m, device, lane, ranges, nr, seq, owner, &forever);
+	return enter(m, device, lane, ranges, nr, seq, owner, &forever, false, 0);
 }
 
 int memory_enter_until(struct memory *m, uint32_t device, uint32_t lane,
 		       struct memory_range *ranges, uint32_t nr, uint64_t seq,
 		       struct memory_owner owner, struct memory_until *until)
 {
-	return enter(m, device, lane, ranges, nr, seq, owner, until);
+	return enter(m, device, lane, ranges, nr, seq, owner, until, false, 0);
 }
 
 int memory_try_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
 		     uint32_t nr, uint64_t seq, struct memory_owner owner)
 {
-	return enter(m, device, lane, ranges, nr, seq, owner, NULL);
+	return enter(m, device, lane, ranges, nr, seq, owner, NULL, false, 0);
+}
+
+int memory_enter_behind(struct memory *m, uint32_t device, uint32_t lane,
+			struct memory_range *ranges, uint32_t nr, uint64_t seq,
+			struct memory_owner owner, uint64_t most_ns)
+{
+	return enter(m, device, lane, ranges, nr, seq, owner, NULL, true, most_ns);
 }
 
 static int store(struct memory *m, struct memory_range *r, uint32_t lane)
@@ -478,6 +490,7 @@ int memory_leave(struct memory *m, uint32_t device, uint32_t lane, struct memory
 		from = to = device;
 	memory_lock(m);
 	for (i = 0; i < nr; i++) {
+		ranges[i].left = true;
 		if (!(ranges[i].access & ARAX_OUT))
 			continue;
 		/* If it failed, half of it may have reached the host. */

@@ -152,8 +152,8 @@ struct under_way {
 
 enum started { STARTED, HAS_ENDED, NOT_YET };
 
-/* NOT_YET: where others have to end first. */
-static enum started enter(struct runner_task *t, struct under_way *u)
+/* NOT_YET: where others have to end first.  @behind: some of which it waits for. */
+static enum started enter(struct runner_task *t, struct under_way *u, bool behind)
 {
 	u->next_began = now_ns();
 	t->wall_ns = t->hold_ns = t->device_ns = t->enter_ns = 0;
@@ -162,7 +162,8 @@ static enum started enter(struct runner_task *t, struct under_way *u)
 	if (t->enter) {
 		bool others = u->nr || u->ended;
 
-		t->flags = others ? t->flags | RUNNER_NO_WAIT : t->flags & ~RUNNER_NO_WAIT;
+		t->flags &= ~(RUNNER_NO_WAIT | RUNNER_BEHIND);
+		t->flags |= (others ? RUNNER_NO_WAIT : 0) | (behind ? RUNNER_BEHIND : 0);
 		t->result = t->enter(t);
 		if (t->result == -EAGAIN && others)
 			return NOT_YET;
@@ -196,7 +197,7 @@ static uint32_t how_far(const struct under_way *u, uint32_t ticket)
 
 /*
  * What it is to run after: -ECANCELED, that has not succeeded; -EAGAIN, nor ended, and the device
- * can't see to it, or its data has to be there first; else @after is what the device is to see to.
+ * can't see to it; else @after is what the device is to see to.
  */
 static int look_before(const struct lane *lane, const struct runner_task *t,
 		       const struct under_way *u, uint32_t *after)
@@ -212,7 +213,7 @@ static int look_before(const struct lane *lane, const struct runner_task *t,
 		else if (lane->results[t->after[i] % RUNNER_LATE])
 			err = -ECANCELED;
 	}
-	return err ? err : *after && (t->enter || !lane->runner->follows) ? -EAGAIN : 0;
+	return err ? err : *after && !lane->runner->follows ? -EAGAIN : 0;
 }
 
 static enum started start_next(struct lane *lane, struct runner_task *t, struct under_way *u)
@@ -233,7 +234,7 @@ static enum started start_next(struct lane *lane, struct runner_task *t, struct 
 		t->hold_ns = t->wall_ns = t->device_ns = 0;
 		return HAS_ENDED;
 	}
-	s = u->entered ? STARTED : enter(t, u);
+	s = u->entered ? STARTED : enter(t, u, after);
 	if (s != STARTED) {
 		if (s == HAS_ENDED) {
 			note_reason(t);
@@ -280,6 +281,21 @@ static enum started start(struct lane *lane, struct runner_task *t, struct under
 }
 
 /*
+ * It has run, but one that it was to run after has not succeeded though its kernel has: its results
+ * could not be taken.
+ */
+static int result_before(const struct lane *lane, const struct runner_task *t)
+{
+	for (uint32_t i = 0; i < t->nr_after; i++) {
+		int result = lane->results[t->after[i] % RUNNER_LATE];
+
+		if (result)
+			return result == -ENODEV ? result : -ECANCELED;
+	}
+	return 0;
+}
+
+/*
  * The oldest one comes to its end.  How long its kernel took its device knows best: here it is
  * only seen by when others that were before it, and what this thread did meanwhile, were done.
  */
@@ -306,6 +322,8 @@ static void end_oldest(struct lane *lane, struct under_way *u)
 	}
 	t->device_ns = t->wall_ns;
 	t->result = err ? checked(err) : checked(done.result);
+	if (!t->result)
+		t->result = result_before(lane, t);
 	t->skipped = !err && done.flags & ARAX_DONE_NOT_RUN;
 	t->alone = !err && done.flags & ARAX_DONE_ALONE;
 	if (t->leave)

@@ -94,6 +94,7 @@ enum runner_want { RUNNER_WANT_NOTHING, RUNNER_WANT_WAY, RUNNER_WANT_END };
 
 #define RUNNER_INLINE	0x1	/* on one thread, without splitting: it is short */
 #define RUNNER_NO_WAIT	0x10	/* for @enter: others of this lane are under way, so -EAGAIN */
+#define RUNNER_BEHIND	0x20	/* ... and it waits for some of them: it is to come right behind */
 #define RUNNER_TRY	0x8	/* runner_try()'s */
 #define RUNNER_ENTER_ONLY	0x4	/* by runner_submit(): @enter is all, there is no kernel */
 #define RUNNER_TIMED	0x2	/* runner_run: measure device_ns (submit always does) */

@@ -79,7 +79,8 @@ ROUND(copy_out_round, struct ways, dirty_device, access_copies_out)
 static void launch_null(struct native *n)
 {
 	uint64_t items = SIDE_NULL_BYTES, zero = 0;
-	void *values[] = { &n->small[0], &items, &n->small[1], &items, &zero, &zero };
+	void *values[] = { &n->small[0], &items, &n->small[1], &items, &zero, &zero,
+			   &n->peer.result_at };
 
 	must_cu(cu.LaunchKernel(n->null, 1, 1, 1, 1, 1, 1, 0, n->peer.streams[0], values, NULL),
 		"null");

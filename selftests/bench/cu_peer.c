@@ -128,7 +128,7 @@ static CUresult start(struct cu_peer *p, const char *text)
 		return err;
 	p->result = pages;
 	*p->result = 0;
-	err = cu.MemHostGetDevicePointer(&p->result_at, pages, 0);
+	err = cu.MemHostGetDevicePointer(&p->result_at.value, pages, 0);
 	return err ? err : cu.ModuleLoadDataEx(&p->module, text, 0, NULL, NULL);
 }
 

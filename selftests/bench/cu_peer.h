@@ -62,6 +62,12 @@ struct cu_calls {
 
 extern struct cu_calls cu;
 
+/* As struct arax_gpu_result of arax/gpu.h: nobody looks whether one has failed. */
+struct cu_result {
+	CUdeviceptr value;
+	uint64_t unused[3];
+};
+
 /**
  * struct cu_peer - the first device
  * @units:	multiprocessors
@@ -78,7 +84,7 @@ struct cu_peer {
 	CUmodule module;
 	CUstream streams[CU_PEER_STREAMS];
 	int32_t *result;
-	CUdeviceptr result_at;
+	struct cu_result result_at;
 };
 
 /* One GPU alone, for this program and the araxds that it starts.  Before the first call. */

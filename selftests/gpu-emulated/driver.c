@@ -54,7 +54,7 @@
 #define UNSUPPORTED	AS(CUDA_ERROR_NOT_SUPPORTED, hipErrorNotSupported)
 
 #define MAX_DEVICES	16
-#define MAX_PARAMS	32
+#define MAX_WORDS	48		/* of a launch's parameters */
 #define GRANULE		(64u << 10)
 /* No address of a process: the host can't touch it. */
 #define FIRST_ADDRESS	0x4000000000000000ull
@@ -79,7 +79,7 @@ struct op {
 	uint64_t turn;
 	int kernel;
 	uint32_t grid[3], block[3];
-	uint64_t values[MAX_PARAMS];
+	uint64_t values[MAX_WORDS];
 	bool (*work)(void *arg);
 	void *arg;
 };
@@ -1097,10 +1097,12 @@ EXPORT ERROR cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, CUfunction f, i
 /* Copied now: the caller's are gone when it runs. */
 static void take_params(struct op *o, void **params)
 {
-	uint32_t bytes;
+	uint32_t bytes, word = 0;
 
-	for (uint32_t i = 0; (bytes = emulated_param(o->kernel, i)); i++)
-		memcpy(&o->values[i], params[i], bytes);
+	for (uint32_t i = 0; (bytes = emulated_param(o->kernel, i)); i++) {
+		memcpy(&o->values[word], params[i], bytes);
+		word += (bytes + 7) / 8;
+	}
 }
 
 EXPORT ERROR AS(cuLaunchKernel, hipModuleLaunchKernel)

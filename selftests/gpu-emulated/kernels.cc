@@ -113,6 +113,28 @@ ARAX_GPU_KERNEL test_result(int32_t *x, uint64_t n, int32_t err, int32_t *result
 		*result = err;
 }
 
+/* Who comes behind it may begin before it has ended. */
+ARAX_GPU_KERNEL test_order(int32_t *x, uint64_t n, int32_t err, arax_gpu_result result)
+{
+	if (result.canceled())
+		return;
+	if (n)
+		x[0]++;
+	if (err)
+		*result = err;
+}
+
+ARAX_GPU_KERNEL test_gate_order(int32_t *x, uint64_t n, int32_t err, arax_gpu_result result)
+{
+	if (result.canceled())
+		return;
+	emulated_wait_at_gate();
+	if (n)
+		x[0]++;
+	if (err)
+		*result = err;
+}
+
 ARAX_GPU_KERNEL test_groups(uint32_t *out, uint64_t n)
 {
 	uint64_t i = arax_item() + arax_items() * arax_group();
@@ -143,21 +165,45 @@ ARAX_GPU_KERNEL test_gate(int32_t *x, uint64_t n, int32_t err)
 /* Calling                                                               */
 
 template <typename T> struct value {
-	static T take(uint64_t v)
+	static T take(const uint64_t *v)
 	{
 		T t;
 
-		memcpy(&t, &v, sizeof(t));
+		memcpy(&t, v, sizeof(t));
 		return t;
 	}
 };
 
 template <typename T> struct value<T *> {
-	static T *take(uint64_t v)
+	static T *take(const uint64_t *v)
 	{
-		return (T *)emulated_translate(v);
+		return (T *)emulated_translate(*v);
 	}
 };
+
+template <> struct value<arax_gpu_result> {
+	static arax_gpu_result take(const uint64_t *v)
+	{
+		arax_gpu_result r;
+
+		memcpy(&r, v, sizeof(r));
+		r.value = (int32_t *)emulated_translate((uint64_t)r.value);
+		if (r.failed)
+			r.failed = (uint32_t *)emulated_translate((uint64_t)r.failed);
+		return r;
+	}
+};
+
+/* Where parameter @i of these begins, in words. */
+template <typename... A> constexpr size_t word_of(size_t i)
+{
+	const size_t sizes[] = { sizeof(A)... };
+	size_t word = 0;
+
+	for (size_t k = 0; k < i; k++)
+		word += (sizes[k] + 7) / 8;
+	return word;
+}
 
 struct kernel {
 	const char *name;
@@ -172,7 +218,7 @@ template <auto F> struct caller;
 template <typename... A, void (*F)(A...)> struct caller<F> {
 	template <size_t... I> static void with(const uint64_t *v, std::index_sequence<I...>)
 	{
-		F(value<A>::take(v[I])...);
+		F(value<A>::take(v + word_of<A...>(I))...);
 	}
 	static void call(const uint64_t *v)
 	{
@@ -234,6 +280,7 @@ static const kernel kernels[] = {
 	KERNEL(st_mix_groups, false),
 	KERNEL(test_add, false), KERNEL(test_inc, false),
 	KERNEL(test_sizes, false), KERNEL(test_plain, false), KERNEL(test_result, false),
+	KERNEL(test_order, false), KERNEL(test_gate_order, false),
 	KERNEL(test_groups, false), KERNEL(test_trap, false), KERNEL(test_gate, false),
 };
 

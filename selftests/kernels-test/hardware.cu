@@ -8,8 +8,10 @@ ARAX_GPU_KERNEL test_add(const int32_t *a, uint64_t na, int32_t *b, uint64_t nb,
 		b[i] = a[i] + by;
 }
 
-ARAX_GPU_KERNEL test_result(int32_t *x, uint64_t n, int32_t err, int32_t *result)
+ARAX_GPU_KERNEL test_result(int32_t *x, uint64_t n, int32_t err, arax_gpu_result result)
 {
+	if (result.canceled())
+		return;
 	if (n && !arax_group() && !arax_item()) {
 		x[0]++;
 		*result = err;

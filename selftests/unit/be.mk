@@ -90,8 +90,9 @@ endif
 ifneq ($(EMULATED),)
 GPU_TEST_FLAGS := $(GPU_HAS) -DCUDA_STUBS='"$(CUDA_HOME)"'
 $(foreach v,plain asan tsan,$(eval $(B)/obj/$(v)/selftests/unit/be_gpu.o \
-	$(addprefix $(B)/obj/$(v)/selftests/unit/,be_apart.o be_gpu_passes.o be_gpu_std.o be_gpu_stream.o be_gpu_vendor.o): CPPFLAGS_ALL += $(GPU_TEST_FLAGS) -DVARIANT='"$(v)"'))
+	$(addprefix $(B)/obj/$(v)/selftests/unit/,be_apart.o be_gpu_order.o be_gpu_passes.o be_gpu_std.o be_gpu_stream.o be_gpu_vendor.o): CPPFLAGS_ALL += $(GPU_TEST_FLAGS) -DVARIANT='"$(v)"'))
 $(call be_test,gpu,plain asan tsan)
+$(call be_test,gpu_order,plain asan tsan)
 $(call be_test,apart,plain asan tsan)
 $(foreach v,plain asan tsan,$(eval check-be_apart-$(v): | $(B)/test/$(v)/arax-device \
 	$(patsubst %,$(B)/test/$(v)/lib%-emulated.so,$(EMULATED_PLUGIN))))
@@ -108,7 +109,7 @@ ifeq ($(OPENCL_HEADERS),yes)
 $(call be_test,gpu_stream,plain asan tsan)
 $(foreach v,plain asan tsan,$(eval check-be_gpu_stream-$(v): | $(STREAM_FN)))
 endif
-$(foreach t,gpu apart gpu_passes gpu_std gpu_stream gpu_vendor,$(foreach v,plain asan tsan,\
+$(foreach t,gpu apart gpu_order gpu_passes gpu_std gpu_stream gpu_vendor,$(foreach v,plain asan tsan,\
 	$(eval check-be_$(t)-$(v): | $(patsubst %,$(B)/test/$(v)/lib%-emulated.so,$(EMULATED) $(EMULATED_NVML)))))
 # On hardware, where there is any: not for the inner loop, which has no time for it.
 ifneq ($(CUDA_HEADERS),)

@@ -27,7 +27,8 @@ static void (*emu_fail)(enum emulated_call call, int after, int err);
 static void (*emu_gate)(int open);
 static int (*emu_waiting)(void);
 static int (*emu_registered)(void);
-static uint64_t (*emu_used)(void);
+static uint64_t (*emu_all_used)(void);
+static uint64_t own_bytes;		/* that open devices have for themselves */
 static int (*emu_direct)(void);
 
 /* ------------------------------------------------------------------ */
@@ -66,13 +67,19 @@ static inline void *open_gpu(int which_gpu, const char *const *options)
 	emu_gate = symbol(library, "emulated_gate");
 	emu_waiting = symbol(library, "emulated_waiting");
 	emu_registered = symbol(library, "emulated_registered");
-	emu_used = symbol(library, "emulated_used");
+	emu_all_used = symbol(library, "emulated_used");
 	emu_direct = symbol(library, "emulated_direct");
 	nr_devs = probe(which_gpu, path, options);
 	ck_assert_msg(nr_devs == 2, "%d: %s", nr_devs, why);
 	for (int i = 0; i < nr_devs; i++)
 		ck_assert_int_eq(ops->open((uint32_t)i, &devs[i]), 0);
+	own_bytes = emu_all_used();
 	return devs[0];
+}
+
+static inline uint64_t emu_used(void)
+{
+	return emu_all_used() - own_bytes;
 }
 
 static inline void close_gpu(void)
@@ -93,6 +100,8 @@ static const char ptx[] =
 	".entry test_sizes ( .param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d, .param .u64 e, .param .u64 f ) { }\n"
 	".entry test_plain(.param .u64 a,.param .u64 b,.param .u8 c,.param .u64 d,.param .u16 e,.param .f64 f) { }\n"
 	".entry test_result(.param .u64 a, .param .u64 b, .param .u32 c, .param .u64 d) { }\n"
+	".entry test_order(.param .u64 a, .param .u64 b, .param .u32 c, .param .align 8 .b8 d[32]) { }\n"
+	".entry test_gate_order(.param .u64 a,.param .u64 b,.param .u32 c,.param .align 8 .b8 d[32]) { }\n"
 	".entry test_groups(.param .u64 a, .param .u64 b) { }\n"
 	".entry test_trap(.param .u64 a, .param .u64 b, .param .b32 c) { }\n"
 	".entry test_gate(.param .u64 a, .param .u64 b, .param .s32 c) { }\n";
@@ -147,6 +156,8 @@ static inline void *load(void *dev, const char *name, const char *signature)
 #define SIZES	"test_sizes", "sizes(in f64 d[], inout u8 b[], out u64 o[])"
 #define PLAIN	"test_plain", "plain(i8 a, out u64 out[], u64 b, u16 c, f64 d)"
 #define RESULT	"test_result", "result(inout i32 x[], i32 err)"
+#define ORDER	"test_order", "order(inout i32 x[], i32 err)"
+#define GATE_ORDER "test_gate_order", "gate_order(inout i32 x[], i32 err)"
 #define GROUPS	"test_groups", "groups(out u32 out[])"
 #define TRAP	"test_trap", "trap(inout i32 x[], i32 err)"
 #define GATE	"test_gate", "gate(inout i32 x[], i32 err)"

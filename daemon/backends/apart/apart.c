@@ -401,6 +401,20 @@ static int gauges(void *dev, struct arax_backend_gauges *g, char *why, uint32_t 
 	return err;
 }
 
+static int follows(void *dev)
+{
+	struct apart_device *d = dev;
+	struct channel *c;
+	int err = apart_enter(d, &c);
+
+	if (err)
+		return 0;
+	/* It is the same backend there, and has a say at each launch. */
+	err = c ? 1 : d->stack->below.follows(d->here);
+	apart_leave(d, c);
+	return err;
+}
+
 /* ------------------------------------------------------------------ */
 /* The two                                                               */
 
@@ -459,5 +473,6 @@ void apart_wrap(struct backend_plugin *p, const char *name)
 		.submit = b->submit ? submit : NULL, .poll = b->poll ? poll : NULL,
 		.wait = b->wait ? wait_for : NULL, .quiesce = b->quiesce ? quiesce : NULL,
 		.reset = reset, .gauges = b->gauges ? gauges : NULL,
+		.follows = b->follows ? follows : NULL,
 	};
 }

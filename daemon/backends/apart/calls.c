@@ -38,6 +38,8 @@ static int put_launch(struct channel *c, enum apart_op op, const struct arax_bac
 	call->flags = run->flags;
 	call->kernel = ((const struct apart_kernel *)run->kernel)->id;
 	call->ns = run->deadline_ns;
+	call->after = run->size >= offsetof(struct arax_backend_run, after) + sizeof(run->after) ?
+		      run->after : 0;
 	memcpy(call->grid, l->grid, sizeof(l->grid));
 	memcpy(call->block, l->block, sizeof(l->block));
 	call->nr_ranges = l->nr_ranges;

@@ -70,7 +70,7 @@ struct apart_call {
 	uint64_t cookie, ns, device_ns;
 	/* A launch. */
 	uint32_t grid[3], block[3];
-	uint32_t nr_ranges, arg_len, alone;
+	uint32_t nr_ranges, arg_len, alone, after;
 	struct arax_backend_gauges gauges;
 	struct arax_backend_done done[APART_DONE];
 	struct arax_launch_range ranges[APART_RANGES];

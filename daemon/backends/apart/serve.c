@@ -226,7 +226,7 @@ static int serve_launch(struct slot *s, bool wait)
 	};
 	struct arax_backend_run run = {
 		.size = sizeof(run), .flags = c->flags, .lane = c->lane, .launch = &l,
-		.deadline_ns = c->ns,
+		.deadline_ns = c->ns, .after = c->after,
 	};
 	int err;
 

@@ -181,6 +181,13 @@ static int wait_for(void *dev, uint32_t lane, struct arax_backend_done *done)
 	return gpu_wait(dev, lane, done);
 }
 
+/* Whether the next launch may is its kernel's to say: see gpu_submit(). */
+static int follows(void *dev)
+{
+	(void)dev;
+	return 1;
+}
+
 static int quiesce(void *dev, uint64_t deadline_ns)
 {
 	return gpu_quiesce(dev, deadline_ns);
@@ -247,6 +254,7 @@ static int gauges(void *dev, struct arax_backend_gauges *g, char *why, uint32_t 
 		.quiesce = quiesce, \
 		.reset = reset, \
 		.gauges = gauges, \
+		.follows = follows, \
 	}; \
 	const struct arax_backend *which##_backend_init(const struct arax_backend_host *host) \
 	{ \

@@ -198,6 +198,30 @@ static void close_lane(struct gpu_device *d, struct gpu_lane *lane)
 	lane->stream = NULL;
 }
 
+/* What launches tell those behind them, all 0: no launch has that number. */
+static int open_results(struct gpu_device *d)
+{
+	static const uint32_t none[GPU_MAX_LANES][GPU_RESULTS];
+	const struct gpu_driver *v = d->driver;
+	uint64_t bytes = d->nr_lanes * sizeof(none[0]);
+	int err = v->alloc(false, d->memory_stream, bytes, &d->results);
+
+	if (!err)
+		err = v->copy_in(d->results, none, bytes, d->memory_stream);
+	if (!err)
+		err = v->stream_wait(d->memory_stream);
+	for (uint32_t i = 0; !err && i < d->nr_lanes; i++)
+		d->lanes[i].failed = d->results + i * sizeof(none[0]);
+	return err;
+}
+
+static void close_results(struct gpu_device *d)
+{
+	if (d->results)
+		d->driver->free(false, d->memory_stream, d->results);
+	d->results = 0;
+}
+
 /* Whether words are written: not all drivers can, nor all devices. */
 static bool try_mark(struct gpu_device *d, const struct gpu_lane *lane)
 {
@@ -235,6 +259,7 @@ static void close_context(struct gpu_device *d)
 {
 	for (uint32_t i = 0; i < d->nr_lanes; i++)
 		close_lane(d, &d->lanes[i]);
+	close_results(d);
 	if (d->memory_stream)
 		d->driver->stream_destroy(d->memory_stream);
 	d->memory_stream = NULL;
@@ -304,6 +329,8 @@ int gpu_device_open(struct gpu_stack *s, uint32_t index, struct gpu_device **dev
 		err = open_context(d);
 	if (!err)
 		err = find_room(d);
+	if (!err)
+		err = open_results(d);
 	if (!err && d->limits.places && v->map_granule(d->place, &d->granule))
 		d->limits.places = false;
 	if (err) {
@@ -386,7 +413,8 @@ int gpu_device_reset(struct gpu_device *d)
 	}
 	gpu_stream_close(d);
 	close_context(d);
-	err = gpu_check(d, open_context(d), "new context");
+	err = open_context(d);
+	err = gpu_check(d, err ? err : open_results(d), "new context");
 	if (!err)
 		err = reload(d);
 	pthread_mutex_unlock(&d->modules_lock);

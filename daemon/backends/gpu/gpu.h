@@ -108,6 +108,20 @@ struct gpu_words {
 	uint32_t mark __attribute__((aligned(64)));
 };
 
+/* Of the device: by launches of a lane, whether they have failed. */
+#define GPU_RESULTS	ARAX_LANE_DEPTH
+
+/*
+ * The last parameter of a kernel: arax_gpu_result of arax/gpu.h, or @value alone.  The driver takes
+ * as much of it as the kernel has.
+ */
+struct gpu_result {
+	uint64_t value;				/* address of a launch's words */
+	uint64_t failed;
+	uint32_t number;			/* not 0 */
+	uint32_t behind[3];
+};
+
 /*
  * A launch; a lane has some in turn.  Events with times cost more than a short kernel runs: for
  * that, its time is what was seen here.
@@ -123,6 +137,7 @@ struct gpu_launch {
 	struct gpu_words *words;
 	uint64_t words_address;			/* as the device sees it */
 	uint32_t turn;
+	struct gpu_result result;
 	/* If it was submitted. */
 	bool lost;				/* its context went meanwhile */
 	bool suspect;				/* it went as this one, alone, was handed over */
@@ -142,6 +157,9 @@ struct gpu_lane {
 	pthread_mutex_t lock;
 	uint32_t first, under_way;
 	uint64_t ended_ns;			/* when the last launch was seen to have ended */
+	uint32_t launched;			/* number of the last one */
+	uint64_t failed;			/* what its launches write to, if they fail */
+	uint32_t seen_failed[GPU_RESULTS];	/* the same of those that have been reported */
 	struct gpu_launch launches[ARAX_LANE_DEPTH];
 };
 
@@ -171,6 +189,7 @@ struct gpu_device {
 	pthread_rwlock_t context_lock;
 	void *context;
 	void *memory_stream;
+	uint64_t results;			/* lanes' words: see struct gpu_result */
 	uint32_t contexts;			/* that it has had */
 	uint32_t joined[GPU_MAX_DEVICES];	/* by index: in which of its contexts that is read directly */
 	uint32_t broken;			/* until the context is rebuilt */
@@ -232,6 +251,12 @@ int gpu_module_get(struct gpu_device *d, const struct arax_backend_kernel *k,
 void gpu_module_put(struct gpu_device *d, struct gpu_module *m, bool entered);
 int gpu_module_load(struct gpu_device *d, struct gpu_module *m);
 
+/*
+ * How a kernel tells that it failed: not known; it never does; to the host; or as well to those that
+ * come behind it, and it looks whether those have that it comes behind.
+ */
+enum gpu_tells { GPU_TELLS_UNKNOWN, GPU_TELLS_NOTHING, GPU_TELLS_HOST, GPU_TELLS_ALL };
+
 /* Of a module, or a function of the host. */
 struct gpu_kernel {
 	struct gpu_kernel *next;
@@ -239,6 +264,7 @@ struct gpu_kernel {
 	struct stream_function host;
 	struct params params;
 	void *function;
+	enum gpu_tells tells;
 	uint32_t max_group;
 	bool told;			/* of a failing launch */
 	uint32_t usual_ns;		/* what it took last; 0: not known */

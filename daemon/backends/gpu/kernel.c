@@ -14,6 +14,7 @@
 #include "daemon/backends/gpu/gpu.h"
 
 #define POINTER 'q'
+#define RESULT 'r'
 
 /* What stands in PTX for a type of the signature. */
 static char letter_of(const struct param_type *t)
@@ -67,6 +68,8 @@ static const char *letter_name(char letter)
 		return "float";
 	case 'd':
 		return "double";
+	case RESULT:
+		return "arax_gpu_result";
 	default:
 		return "struct or array";
 	}
@@ -80,8 +83,8 @@ static int wrong_number(struct gpu_device *d, const struct arax_backend_kernel *
 	return -ENOEXEC;
 }
 
-static int check_text(struct gpu_device *d, const struct arax_backend_kernel *desc,
-		      const char *has, const char *want)
+static int check_text(struct gpu_device *d, struct gpu_kernel *k,
+		      const struct arax_backend_kernel *desc, const char *has, const char *want)
 {
 	size_t n = strlen(want), nr = strlen(has);
 
@@ -90,24 +93,25 @@ static int check_text(struct gpu_device *d, const struct arax_backend_kernel *de
 	for (size_t i = 0; i < nr; i++) {
 		char w = i < n ? want[i] : POINTER;
 
-		if (has[i] == w)
+		if (has[i] == w || (i == n && has[i] == RESULT))
 			continue;
 		gpu_log(d->stack, ARAX_LOG_ERR, "%s: %s: parameter %zu is of type \"%s\", must be \"%s\" for %s",
 			desc->file, desc->symbol, i + 1, letter_name(has[i]), letter_name(w),
 			desc->signature);
 		return -ENOEXEC;
 	}
+	k->tells = nr == n ? GPU_TELLS_NOTHING : has[n] == RESULT ? GPU_TELLS_ALL : GPU_TELLS_HOST;
 	return 0;
 }
 
-static int check_sizes(struct gpu_device *d, const struct arax_backend_kernel *desc,
-		       void *function, const char *want)
+static int check_sizes(struct gpu_device *d, struct gpu_kernel *k,
+		       const struct arax_backend_kernel *desc, const char *want)
 {
 	uint32_t n = (uint32_t)strlen(want), nr = 0;
 	int bytes;
 
 	for (;; nr++) {
-		d->driver->function_param(function, nr, &bytes);
+		d->driver->function_param(k->function, nr, &bytes);
 		if (bytes == -EOPNOTSUPP)
 			return 0;
 		if (!bytes)
@@ -118,13 +122,16 @@ static int check_sizes(struct gpu_device *d, const struct arax_backend_kernel *d
 	for (uint32_t i = 0; i < nr; i++) {
 		uint32_t must = letter_bytes(i < n ? want[i] : POINTER);
 
-		d->driver->function_param(function, i, &bytes);
-		if ((uint32_t)bytes == must)
+		d->driver->function_param(k->function, i, &bytes);
+		if ((uint32_t)bytes == must || (i == n && bytes == sizeof(struct gpu_result)))
 			continue;
 		gpu_log(d->stack, ARAX_LOG_ERR, "%s: %s: parameter %u has %d bytes, must have %u for %s",
 			desc->file, desc->symbol, i + 1, bytes, must, desc->signature);
 		return -ENOEXEC;
 	}
+	/* @bytes: of the last one. */
+	k->tells = nr == n ? GPU_TELLS_NOTHING :
+		   bytes == sizeof(struct gpu_result) ? GPU_TELLS_ALL : GPU_TELLS_HOST;
 	return 0;
 }
 
@@ -133,7 +140,7 @@ static bool is_ptx(const struct gpu_module *m)
 	return strlen(m->image) == m->bytes;
 }
 
-static int check_params(struct gpu_device *d, const struct gpu_kernel *k,
+static int check_params(struct gpu_device *d, struct gpu_kernel *k,
 			const struct arax_backend_kernel *desc)
 {
 	char want[GPU_PTX_PARAMS], has[GPU_PTX_PARAMS];
@@ -141,11 +148,11 @@ static int check_params(struct gpu_device *d, const struct gpu_kernel *k,
 
 	wanted(&k->params, want);
 	if (!is_ptx(k->module))
-		return check_sizes(d, desc, k->function, want);
+		return check_sizes(d, k, desc, want);
 	err = gpu_ptx_params(k->module->image, desc->symbol, has);
 	if (err)
 		return err == -ENOENT ? 0 : wrong_number(d, desc, GPU_PTX_PARAMS, strlen(want));
-	return check_text(d, desc, has, want);
+	return check_text(d, k, desc, has, want);
 }
 
 int gpu_kernel_reload(struct gpu_device *d, struct gpu_kernel *k)

@@ -8,9 +8,11 @@
  *	)
  *
  * A letter for each: its type, without regard to sign, which is not kept by every
- * compiler: b (8 bits), h (16), w (32), q (64), f (f32), d (f64), ? (anything else).
+ * compiler: b (8 bits), h (16), w (32), q (64), f (f32), d (f64), r (a struct of the size of
+ * arax_gpu_result), ? (anything else).
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/backends/gpu/gpu.h"
@@ -49,13 +51,22 @@ static const char *find_entry(const char *text, const char *symbol)
 	return NULL;
 }
 
+static bool is_result(const char *param, size_t len)
+{
+	const char *size = (const char *)memchr(param, '[', len) + 1;
+	char *end;
+
+	return strtoul(size, &end, 10) == sizeof(struct gpu_result) && *end == ']' &&
+	       memmem(param, len, ".align 8 .b8 ", 13);
+}
+
 /* The type is the first word that is one: arrays are ".align 8 .b8 name[16]". */
 static char letter_of(const char *param, size_t len)
 {
 	const char *end = param + len;
 
 	if (memchr(param, '[', len))
-		return '?';
+		return is_result(param, len) ? 'r' : '?';
 	while (param < end) {
 		size_t n = strcspn(param, " \t\r\n,)");
 

@@ -148,7 +148,7 @@ static int set_params(struct launch *x)
 	for (uint32_t i = 0; i < p->nr_plain; i++)
 		x->params[n++] = (char *)x->l->args + p->plain[i].offset;
 	/* One that takes no result takes one parameter less. */
-	x->params[n++] = &x->own->words_address;
+	x->params[n++] = &x->own->result;
 	x->zero = 0;
 	while (n < MAX_PARAMS)
 		x->params[n++] = &x->zero;
@@ -323,6 +323,58 @@ static int wait_for(struct gpu_device *d, const struct gpu_launch *own, struct g
 	return gpu_await(d, &own->end, usual > spent ? usual - spent : 0);
 }
 
+static uint32_t run_after(const struct arax_backend_run *run)
+{
+	return run->size >= offsetof(struct arax_backend_run, after) + sizeof(run->after) ?
+	       run->after : 0;
+}
+
+/* The launch that was submitted so many before the one that comes next, and is under way. */
+static struct gpu_launch *launch_before(struct gpu_lane *lane, uint32_t back)
+{
+	return &lane->launches[(lane->first + lane->under_way - back) % ARAX_LANE_DEPTH];
+}
+
+/* Whether @k, put behind these on the lane's stream, does nothing if one of them fails. */
+static bool may_come_after(struct gpu_lane *lane, const struct gpu_kernel *k, uint32_t after)
+{
+	if (after && k->tells != GPU_TELLS_ALL)
+		return false;
+	for (uint32_t i = 1; after; i++, after >>= 1) {
+		const struct gpu_launch *x = launch_before(lane, i);
+
+		if (!(after & 1))
+			continue;
+		/* Of a device that has moved, or has a new context, some have been lost. */
+		if (i > lane->under_way || __atomic_load_n(&x->lost, __ATOMIC_RELAXED) ||
+		    (x->kernel->tells != GPU_TELLS_NOTHING && x->kernel->tells != GPU_TELLS_ALL))
+			return false;
+	}
+	return true;
+}
+
+static void number(struct gpu_lane *lane, struct gpu_launch *own, uint32_t after)
+{
+	uint32_t n = 0;
+
+	if (!++lane->launched)
+		lane->launched = 1;
+	own->result = (struct gpu_result){ .value = own->words_address, .failed = lane->failed,
+					   .number = lane->launched };
+	for (uint32_t i = 1; after; i++, after >>= 1)
+		if (after & 1)
+			own->result.behind[n++] = launch_before(lane, i)->result.number;
+}
+
+/* Of those that it was to come after one has failed: as the device has seen, too. */
+static bool was_canceled(const struct gpu_lane *lane, const struct gpu_launch *own)
+{
+	for (uint32_t i = 0; i < 3 && own->result.behind[i]; i++)
+		if (lane->seen_failed[own->result.behind[i] % GPU_RESULTS] == own->result.behind[i])
+			return true;
+	return false;
+}
+
 /* (entered: memory that is there now stays until the end) */
 static int prepare(struct launch *x, struct gpu_device *d, const struct arax_backend_run *run)
 {
@@ -333,6 +385,7 @@ static int prepare(struct launch *x, struct gpu_device *d, const struct arax_bac
 	x->lane = &d->lanes[run->lane % d->nr_lanes];
 	x->own = &x->lane->launches[(x->lane->first + x->lane->under_way) % ARAX_LANE_DEPTH];
 	x->l = run->launch;
+	number(x->lane, x->own, run_after(run));
 	err = x->k->module ? check_geometry(x) : 0;
 	return err ? err : set_params(x);
 }
@@ -391,7 +444,8 @@ int gpu_submit(struct gpu_device *d, const struct arax_backend_run *run, uint64_
 	if (__atomic_load_n(&d->careful, __ATOMIC_RELAXED))
 		return -EAGAIN;
 	pthread_mutex_lock(&lane->lock);
-	err = lane->under_way == ARAX_LANE_DEPTH ? -EAGAIN : gpu_enter(d);
+	err = lane->under_way == ARAX_LANE_DEPTH || !may_come_after(lane, run->kernel, run_after(run)) ?
+	      -EAGAIN : gpu_enter(d);
 	if (err)
 		goto unlock;
 	err = prepare(&x, d, run);
@@ -450,6 +504,10 @@ static bool has_ended(struct gpu_device *d, struct gpu_lane *lane, struct gpu_la
 			return false;
 		}
 		done->result = look_back(d, lane, own, own->kernel, err, &done->device_ns);
+		if (!done->result && was_canceled(lane, own)) {
+			done->result = -ECANCELED;
+			done->flags |= ARAX_DONE_NOT_RUN;
+		}
 ended:
 		if (is_suspect(d, own, done->result))
 			done->flags |= ARAX_DONE_ALONE;
@@ -458,9 +516,13 @@ ended:
 	return true;
 }
 
-/* (lane locked) */
-static void remove_first(struct gpu_device *d, struct gpu_lane *lane)
+/* (lane locked) With @result. */
+static void remove_first(struct gpu_device *d, struct gpu_lane *lane, int result)
 {
+	uint32_t number = lane->launches[lane->first].result.number;
+
+	if (result)
+		lane->seen_failed[number % GPU_RESULTS] = number;
 	lane->first = (lane->first + 1) % ARAX_LANE_DEPTH;
 	lane->under_way--;
 	ended(d);
@@ -479,7 +541,7 @@ int gpu_wait(struct gpu_device *d, uint32_t nr, struct arax_backend_done *done)
 		return -ENOENT;
 	has_ended(d, lane, own, true, done);
 	pthread_mutex_lock(&lane->lock);
-	remove_first(d, lane);
+	remove_first(d, lane, done->result);
 	pthread_mutex_unlock(&lane->lock);
 	return 0;
 }
@@ -494,7 +556,7 @@ static int collect(struct gpu_device *d, struct arax_backend_done *done, uint32_
 		pthread_mutex_lock(&lane->lock);
 		while (n < max && lane->under_way &&
 		       has_ended(d, lane, &lane->launches[lane->first], false, &done[n])) {
-			remove_first(d, lane);
+			remove_first(d, lane, done[n].result);
 			n++;
 		}
 		pthread_mutex_unlock(&lane->lock);

@@ -63,7 +63,7 @@ static __device__ void load_strip(T *strip, const T *x, bool by_rows, uint64_t r
 template <typename T>
 static __device__ void gemm(const T *a, uint64_t na, const T *b, uint64_t nb, T *c, uint64_t nc,
 			    T alpha, T beta, uint32_t m, uint32_t n, uint32_t k, uint32_t flags,
-			    int32_t *result, T *sa, T *sb)
+			    arax_gpu_result result, T *sa, T *sb)
 {
 	const uint64_t down = ((uint64_t)m + SIDE - 1) / SIDE, across = ((uint64_t)n + SIDE - 1) / SIDE;
 	const uint64_t me = arax_item(), items = arax_items();
@@ -110,7 +110,8 @@ static __device__ void gemm(const T *a, uint64_t na, const T *b, uint64_t nb, T 
 /* A thread a row; or, of the transpose, a block a column. */
 template <typename T>
 static __device__ void gemv(const T *a, uint64_t na, const T *x, uint64_t nx, T *y, uint64_t ny,
-			    T alpha, T beta, uint32_t m, uint32_t n, uint32_t flags, int32_t *result,
+			    T alpha, T beta, uint32_t m, uint32_t n, uint32_t flags,
+			    arax_gpu_result result,
 			    T *parts)
 {
 	const bool turned = flags & BLAS_TRANS_A;
@@ -150,36 +151,44 @@ static __device__ void gemv(const T *a, uint64_t na, const T *x, uint64_t nx, T 
 
 ARAX_GPU_KERNEL arax_blas_gemm_f64(const double *a, uint64_t na, const double *b, uint64_t nb,
 				   double *c, uint64_t nc, double alpha, double beta, uint32_t m,
-				   uint32_t n, uint32_t k, uint32_t flags, int32_t *result)
+				   uint32_t n, uint32_t k, uint32_t flags, arax_gpu_result result)
 {
 	__shared__ double sa[DEPTH * ROW], sb[DEPTH * ROW];
 
+	if (result.canceled())
+		return;
 	gemm(a, na, b, nb, c, nc, alpha, beta, m, n, k, flags, result, sa, sb);
 }
 
 ARAX_GPU_KERNEL arax_blas_gemm_f32(const float *a, uint64_t na, const float *b, uint64_t nb, float *c,
 				   uint64_t nc, float alpha, float beta, uint32_t m, uint32_t n,
-				   uint32_t k, uint32_t flags, int32_t *result)
+				   uint32_t k, uint32_t flags, arax_gpu_result result)
 {
 	__shared__ float sa[DEPTH * ROW], sb[DEPTH * ROW];
 
+	if (result.canceled())
+		return;
 	gemm(a, na, b, nb, c, nc, alpha, beta, m, n, k, flags, result, sa, sb);
 }
 
 ARAX_GPU_KERNEL arax_blas_gemv_f64(const double *a, uint64_t na, const double *x, uint64_t nx,
 				   double *y, uint64_t ny, double alpha, double beta, uint32_t m,
-				   uint32_t n, uint32_t flags, int32_t *result)
+				   uint32_t n, uint32_t flags, arax_gpu_result result)
 {
 	__shared__ double parts[PARTS];
 
+	if (result.canceled())
+		return;
 	gemv(a, na, x, nx, y, ny, alpha, beta, m, n, flags, result, parts);
 }
 
 ARAX_GPU_KERNEL arax_blas_gemv_f32(const float *a, uint64_t na, const float *x, uint64_t nx, float *y,
 				   uint64_t ny, float alpha, float beta, uint32_t m, uint32_t n,
-				   uint32_t flags, int32_t *result)
+				   uint32_t flags, arax_gpu_result result)
 {
 	__shared__ float parts[PARTS];
 
+	if (result.canceled())
+		return;
 	gemv(a, na, x, nx, y, ny, alpha, beta, m, n, flags, result, parts);
 }

@@ -32,11 +32,13 @@ static __device__ double normal(double d)
 
 ARAX_GPU_KERNEL arax_std_black_scholes(const double *x, uint64_t nx, double *y, uint64_t ny,
 				       double rate, double volatility, double years, double strike,
-				       uint32_t n, int32_t *result)
+				       uint32_t n, arax_gpu_result result)
 {
 	double drift = (rate + 0.5 * volatility * volatility) * years;
 	double spread = volatility * sqrt(years), discounted = strike * exp(-rate * years);
 
+	if (result.canceled())
+		return;
 	if (!(volatility > 0) || !(years > 0) || !(strike > 0) || SHORT(nx, n) || SHORT(ny, n)) {
 		*result = -EINVAL;
 		return;

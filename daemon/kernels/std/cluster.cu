@@ -52,12 +52,14 @@ static __device__ float distance_in(const tile *t, uint32_t mine)
 /* A block computes tiles; one of few threads goes over the rows again for the others' distances. */
 ARAX_GPU_KERNEL arax_std_distances_f32(const float *a, uint64_t na, const float *b, uint64_t nb,
 				       float *dist, uint64_t ndist, uint32_t rows_a, uint32_t rows_b,
-				       uint32_t dims, int32_t *result)
+				       uint32_t dims, arax_gpu_result result)
 {
 	__shared__ float ra[NEAR * (DIMS + 1)], rb[NEAR * (DIMS + 1)];
 	uint64_t down = ((uint64_t)rows_a + NEAR - 1) / NEAR, across = ((uint64_t)rows_b + NEAR - 1) / NEAR;
 	tile t = { a, b, rows_a, rows_b, dims, 0, 0, ra, rb };
 
+	if (result.canceled())
+		return;
 	if (SHORT(na, (uint64_t)rows_a * dims) || SHORT(nb, (uint64_t)rows_b * dims) ||
 	    SHORT(ndist, (uint64_t)rows_a * rows_b)) {
 		*result = -EINVAL;
@@ -157,12 +159,14 @@ static __device__ void assign_by_tiles(tile *t, uint32_t *label, float *best, ui
 
 ARAX_GPU_KERNEL arax_std_kmeans_assign(const float *x, uint64_t nx, const float *center,
 				       uint64_t ncenter, uint32_t *label, uint64_t nlabel, uint32_t n,
-				       uint32_t dims, uint32_t k, int32_t *result)
+				       uint32_t dims, uint32_t k, arax_gpu_result result)
 {
 	__shared__ float ra[NEAR * (DIMS + 1)], rb[NEAR * (DIMS + 1)], best[NEAR * NEAR];
 	__shared__ uint32_t at[NEAR * NEAR];
 	tile t = { x, center, n, k, dims, 0, 0, ra, rb };
 
+	if (result.canceled())
+		return;
 	if (!k || !dims || SHORT(nx, (uint64_t)n * dims) || SHORT(ncenter, (uint64_t)k * dims) ||
 	    SHORT(nlabel, n)) {
 		*result = -EINVAL;
@@ -181,11 +185,13 @@ ARAX_GPU_KERNEL arax_std_kmeans_assign(const float *x, uint64_t nx, const float 
  */
 ARAX_GPU_KERNEL arax_std_kmeans_update(const float *x, uint64_t nx, const uint32_t *label,
 				       uint64_t nlabel, float *center, uint64_t ncenter, uint32_t n,
-				       uint32_t dims, uint32_t k, int32_t *result)
+				       uint32_t dims, uint32_t k, arax_gpu_result result)
 {
 	__shared__ double sums[PARTS];
 	__shared__ uint32_t counts[PARTS];
 
+	if (result.canceled())
+		return;
 	if (!k || !dims || SHORT(nx, (uint64_t)n * dims) || SHORT(nlabel, n) ||
 	    SHORT(ncenter, (uint64_t)k * dims)) {
 		*result = -EINVAL;

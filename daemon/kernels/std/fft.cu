@@ -172,12 +172,14 @@ static __device__ void transform(const fft_job *j)
 /* Compilers would use more registers than a block of all threads that a GPU takes can have. */
 ARAX_GPU_KERNEL __launch_bounds__(1024)
 arax_std_fft_c32(const float *x, uint64_t nx, float *y, uint64_t ny, float *work, uint64_t nwork,
-		 uint32_t n, uint32_t batch, uint32_t inverse, int32_t *result)
+		 uint32_t n, uint32_t batch, uint32_t inverse, arax_gpu_result result)
 {
 	uint64_t items = 2 * (uint64_t)n * batch, m = n;
 	uint64_t first = arax_share(batch, arax_group()), end = arax_share(batch, arax_group() + 1);
 	fft_job job;
 
+	if (result.canceled())
+		return;
 	if (!n || n > MAX_N || inverse > 1 || SHORT(nx, items) || SHORT(ny, items)) {
 		*result = -EINVAL;
 		return;

@@ -9,10 +9,12 @@
 
 ARAX_GPU_KERNEL arax_std_stencil5_f32(const float *x, uint64_t nx, float *y, uint64_t ny,
 				      uint32_t width, uint32_t height, float center, float side,
-				      int32_t *result)
+				      arax_gpu_result result)
 {
 	uint64_t n = (uint64_t)width * height;
 
+	if (result.canceled())
+		return;
 	if (SHORT(nx, n) || SHORT(ny, n)) {
 		*result = -EINVAL;
 		return;
@@ -34,10 +36,13 @@ ARAX_GPU_KERNEL arax_std_stencil5_f32(const float *x, uint64_t nx, float *y, uin
 /* Memory keeps as many threads busy as there can be: with 32 registers each. */
 ARAX_GPU_KERNEL __launch_bounds__(1024, 2)
 arax_std_stencil7_f32(const float *x, uint64_t nx, float *y, uint64_t ny, uint32_t width,
-		      uint32_t height, uint32_t depth, float center, float side, int32_t *result)
+		      uint32_t height, uint32_t depth, float center, float side,
+		      arax_gpu_result result)
 {
 	uint64_t plane = (uint64_t)width * height, n;
 
+	if (result.canceled())
+		return;
 	if (!product(width, height, depth, nx < ny ? nx : ny, &n)) {
 		*result = -EINVAL;
 		return;
@@ -59,12 +64,14 @@ arax_std_stencil7_f32(const float *x, uint64_t nx, float *y, uint64_t ny, uint32
 
 /* Neighbouring threads read neighbouring memory, and write it: between these a tile is shared. */
 ARAX_GPU_KERNEL arax_std_transpose_f32(const float *x, uint64_t nx, float *y, uint64_t ny,
-				       uint32_t rows, uint32_t cols, int32_t *result)
+				       uint32_t rows, uint32_t cols, arax_gpu_result result)
 {
 	__shared__ float tile[TILE * (TILE + 1)];
 	uint64_t n = (uint64_t)rows * cols;
 	uint64_t down = ((uint64_t)rows + TILE - 1) / TILE, across = ((uint64_t)cols + TILE - 1) / TILE;
 
+	if (result.canceled())
+		return;
 	if (SHORT(nx, n) || SHORT(ny, n)) {
 		*result = -EINVAL;
 		return;

@@ -52,10 +52,12 @@ struct bin_of_byte {
 };
 
 ARAX_GPU_KERNEL arax_std_histogram_u8(const uint8_t *x, uint64_t nx, uint32_t *bin, uint64_t nbin,
-				      uint32_t n, int32_t *result)
+				      uint32_t n, arax_gpu_result result)
 {
 	__shared__ uint32_t count[BINS_AT_ONCE];
 
+	if (result.canceled())
+		return;
 	if (SHORT(nx, n) || nbin < 256) {
 		*result = -EINVAL;
 		return;
@@ -82,11 +84,13 @@ struct bin_of_float {
 
 ARAX_GPU_KERNEL arax_std_histogram_f32(const float *x, uint64_t nx, uint32_t *bin, uint64_t nbin,
 				       float low, float high, uint32_t n, uint32_t bins,
-				       int32_t *result)
+				       arax_gpu_result result)
 {
 	__shared__ uint32_t count[BINS_AT_ONCE];
 	float scale = (float)bins / (high - low);
 
+	if (result.canceled())
+		return;
 	if (!bins || bins > MAX_BINS || !(low < high) || high - low > GREATEST || scale > GREATEST ||
 	    SHORT(nx, n) || SHORT(nbin, bins)) {
 		*result = -EINVAL;

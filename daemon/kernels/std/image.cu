@@ -16,8 +16,10 @@ static __device__ float clamp01(float v)
 }
 
 ARAX_GPU_KERNEL arax_std_rgb_to_gray(const uint8_t *rgb, uint64_t nrgb, float *gray,
-				     uint64_t ngray, uint32_t n, int32_t *result)
+				     uint64_t ngray, uint32_t n, arax_gpu_result result)
 {
+	if (result.canceled())
+		return;
 	if (SHORT(nrgb, 3 * (uint64_t)n) || SHORT(ngray, n)) {
 		*result = -EINVAL;
 		return;
@@ -28,8 +30,10 @@ ARAX_GPU_KERNEL arax_std_rgb_to_gray(const uint8_t *rgb, uint64_t nrgb, float *g
 }
 
 ARAX_GPU_KERNEL arax_std_gray_to_u8(const float *gray, uint64_t ngray, uint8_t *out, uint64_t nout,
-				    uint32_t n, int32_t *result)
+				    uint32_t n, arax_gpu_result result)
 {
+	if (result.canceled())
+		return;
 	if (SHORT(ngray, n) || SHORT(nout, n)) {
 		*result = -EINVAL;
 		return;
@@ -105,12 +109,14 @@ static __device__ inline void blur_tile(const float *src, float *dst, uint64_t w
 /* The first thread of each block that has a tile computes the weights, for all of its threads. */
 ARAX_GPU_KERNEL arax_std_blur(const float *src, uint64_t nsrc, float *dst, uint64_t ndst,
 			      uint32_t width, uint32_t height, uint32_t size, float sigma,
-			      int32_t *result)
+			      arax_gpu_result result)
 {
 	__shared__ float w[BLUR_MAX_SIZE / 2 + 1], sums[BLUR_ROWS * BLUR_SPAN];
 	uint64_t n = (uint64_t)width * height;
 	uint32_t radius = size / 2, wide = BLUR_SPAN - 2 * radius;
 
+	if (result.canceled())
+		return;
 	if (!width || !height || !(size & 1) || size > BLUR_MAX_SIZE || !(sigma > 0) ||
 	    SHORT(nsrc, n) || SHORT(ndst, n)) {
 		*result = -EINVAL;
@@ -131,10 +137,12 @@ ARAX_GPU_KERNEL arax_std_blur(const float *src, uint64_t nsrc, float *dst, uint6
 }
 
 ARAX_GPU_KERNEL arax_std_sobel(const float *src, uint64_t nsrc, float *dst, uint64_t ndst,
-			       uint32_t width, uint32_t height, int32_t *result)
+			       uint32_t width, uint32_t height, arax_gpu_result result)
 {
 	uint64_t n = (uint64_t)width * height;
 
+	if (result.canceled())
+		return;
 	if (!width || !height || SHORT(nsrc, n) || SHORT(ndst, n)) {
 		*result = -EINVAL;
 		return;
@@ -153,8 +161,10 @@ ARAX_GPU_KERNEL arax_std_sobel(const float *src, uint64_t nsrc, float *dst, uint
 }
 
 ARAX_GPU_KERNEL arax_std_extend(const float *low, uint64_t nlow, const float *high, uint64_t nhigh,
-				float *x, uint64_t nx, uint32_t n, int32_t *result)
+				float *x, uint64_t nx, uint32_t n, arax_gpu_result result)
 {
+	if (result.canceled())
+		return;
 	if (nlow < 1 || nhigh < 1 || SHORT(nx, n)) {
 		*result = -EINVAL;
 		return;
@@ -170,8 +180,10 @@ ARAX_GPU_KERNEL arax_std_extend(const float *low, uint64_t nlow, const float *hi
 
 ARAX_GPU_KERNEL arax_std_unsharpen(const float *x, uint64_t nx, const float *blurred,
 				   uint64_t nblurred, float *y, uint64_t ny, float amount,
-				   uint32_t n, int32_t *result)
+				   uint32_t n, arax_gpu_result result)
 {
+	if (result.canceled())
+		return;
 	if (SHORT(nx, n) || SHORT(nblurred, n) || SHORT(ny, n)) {
 		*result = -EINVAL;
 		return;
@@ -182,8 +194,10 @@ ARAX_GPU_KERNEL arax_std_unsharpen(const float *x, uint64_t nx, const float *blu
 
 ARAX_GPU_KERNEL arax_std_combine(const float *x, uint64_t nx, const float *y, uint64_t ny,
 				 const float *mask, uint64_t nmask, float *z, uint64_t nz,
-				 uint32_t n, int32_t *result)
+				 uint32_t n, arax_gpu_result result)
 {
+	if (result.canceled())
+		return;
 	if (SHORT(nx, n) || SHORT(ny, n) || SHORT(nmask, n) || SHORT(nz, n)) {
 		*result = -EINVAL;
 		return;

@@ -40,7 +40,7 @@ template <typename T> struct matmul_job {
 template <typename T>
 static __device__ inline void matmul(const T *x, uint64_t nx, const float *w, uint64_t nw, float *y,
 				     uint64_t ny, uint32_t rows, uint32_t features, uint32_t classes,
-				     int32_t *result, strips *s)
+				     arax_gpu_result result, strips *s)
 {
 	const uint64_t down = ((uint64_t)rows + TILE_DOWN - 1) / TILE_DOWN;
 	const uint64_t across = ((uint64_t)classes + TILE_ACROSS - 1) / TILE_ACROSS;
@@ -57,27 +57,35 @@ static __device__ inline void matmul(const T *x, uint64_t nx, const float *w, ui
 
 ARAX_GPU_KERNEL __launch_bounds__(1024)
 arax_std_matmul_i32(const int32_t *x, uint64_t nx, const float *w, uint64_t nw, float *y,
-		    uint64_t ny, uint32_t rows, uint32_t features, uint32_t classes, int32_t *result)
+		    uint64_t ny, uint32_t rows, uint32_t features, uint32_t classes,
+		    arax_gpu_result result)
 {
 	__shared__ strips s;
 
+	if (result.canceled())
+		return;
 	matmul(x, nx, w, nw, y, ny, rows, features, classes, result, &s);
 }
 
 ARAX_GPU_KERNEL __launch_bounds__(1024)
 arax_std_matmul_f32(const float *x, uint64_t nx, const float *w, uint64_t nw, float *y,
-		    uint64_t ny, uint32_t rows, uint32_t features, uint32_t classes, int32_t *result)
+		    uint64_t ny, uint32_t rows, uint32_t features, uint32_t classes,
+		    arax_gpu_result result)
 {
 	__shared__ strips s;
 
+	if (result.canceled())
+		return;
 	matmul(x, nx, w, nw, y, ny, rows, features, classes, result, &s);
 }
 
 ARAX_GPU_KERNEL arax_std_row_max(const float *x, uint64_t nx, float *most, uint64_t nmost,
-				 uint32_t rows, uint32_t cols, int32_t *result)
+				 uint32_t rows, uint32_t cols, arax_gpu_result result)
 {
 	__shared__ float parts[PARTS];
 
+	if (result.canceled())
+		return;
 	if (!cols || SHORT(nx, (uint64_t)rows * cols) || SHORT(nmost, rows)) {
 		*result = -EINVAL;
 		return;
@@ -114,10 +122,12 @@ static __device__ inline double exps_of(const float *x, uint64_t i, uint64_t end
 
 ARAX_GPU_KERNEL arax_std_log_sum_exp(const float *x, uint64_t nx, const float *most,
 				     uint64_t nmost, float *lse, uint64_t nlse, uint32_t rows,
-				     uint32_t cols, int32_t *result)
+				     uint32_t cols, arax_gpu_result result)
 {
 	__shared__ double parts[PARTS];
 
+	if (result.canceled())
+		return;
 	if (!cols || SHORT(nx, (uint64_t)rows * cols) || SHORT(nmost, rows) || SHORT(nlse, rows)) {
 		*result = -EINVAL;
 		return;
@@ -177,10 +187,12 @@ struct plus_column {
 };
 
 ARAX_GPU_KERNEL arax_std_exp_rows(const float *less, uint64_t nless, float *x, uint64_t nx,
-				  uint32_t rows, uint32_t cols, int32_t *result)
+				  uint32_t rows, uint32_t cols, arax_gpu_result result)
 {
 	uint64_t n = (uint64_t)rows * cols;
 
+	if (result.canceled())
+		return;
 	if (!cols || SHORT(nless, rows) || SHORT(nx, n)) {
 		*result = -EINVAL;
 		return;
@@ -225,11 +237,13 @@ static __device__ inline void softmax_long(float *row, const team &t, uint64_t c
 
 /* Of a block of all threads that a GPU takes, each has 64 registers. */
 ARAX_GPU_KERNEL __launch_bounds__(1024)
-arax_std_softmax(float *x, uint64_t nx, uint32_t rows, uint32_t cols, int32_t *result)
+arax_std_softmax(float *x, uint64_t nx, uint32_t rows, uint32_t cols, arax_gpu_result result)
 {
 	__shared__ double sums[PARTS];
 	__shared__ float tops[PARTS];
 
+	if (result.canceled())
+		return;
 	if (!cols || SHORT(nx, (uint64_t)rows * cols)) {
 		*result = -EINVAL;
 		return;
@@ -250,10 +264,12 @@ arax_std_softmax(float *x, uint64_t nx, uint32_t rows, uint32_t cols, int32_t *r
 }
 
 ARAX_GPU_KERNEL arax_std_add_row(const float *row, uint64_t nrow, float *x, uint64_t nx,
-				 uint32_t rows, uint32_t cols, int32_t *result)
+				 uint32_t rows, uint32_t cols, arax_gpu_result result)
 {
 	uint64_t n = (uint64_t)rows * cols;
 
+	if (result.canceled())
+		return;
 	if (!cols || SHORT(nrow, cols) || SHORT(nx, n)) {
 		*result = -EINVAL;
 		return;
@@ -276,11 +292,13 @@ struct earlier {
 
 ARAX_GPU_KERNEL arax_std_argmax_sum(const float *a, uint64_t na, const float *b, uint64_t nb,
 				    uint32_t *best, uint64_t nbest, uint32_t rows, uint32_t cols,
-				    int32_t *result)
+				    arax_gpu_result result)
 {
 	__shared__ argmax parts[PARTS];
 	uint64_t n = (uint64_t)rows * cols;
 
+	if (result.canceled())
+		return;
 	if (!cols || SHORT(na, n) || SHORT(nb, n) || SHORT(nbest, rows)) {
 		*result = -EINVAL;
 		return;
@@ -311,11 +329,13 @@ ARAX_GPU_KERNEL arax_std_argmax_sum(const float *a, uint64_t na, const float *b,
  * a column.  Sums are of the distance to the column's first item.
  */
 ARAX_GPU_KERNEL arax_std_zscore(const int32_t *x, uint64_t nx, float *z, uint64_t nz,
-				uint32_t rows, uint32_t cols, int32_t *result)
+				uint32_t rows, uint32_t cols, arax_gpu_result result)
 {
 	__shared__ double parts[PARTS], more[PARTS];
 	uint64_t n = (uint64_t)rows * cols;
 
+	if (result.canceled())
+		return;
 	if (!cols || SHORT(nx, n) || SHORT(nz, n)) {
 		*result = -EINVAL;
 		return;

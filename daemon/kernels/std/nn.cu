@@ -202,13 +202,15 @@ static __device__ inline bool by_tiles(const conv *c, const float *src, const fl
 ARAX_GPU_KERNEL __launch_bounds__(1024)
 arax_std_conv_relu(const float *src, uint64_t nsrc, const float *weights, uint64_t nweights,
 		   float *dst, uint64_t ndst, uint32_t width, uint32_t height, uint32_t channels,
-		   uint32_t filters, uint32_t size, uint32_t stride, int32_t *result)
+		   uint32_t filters, uint32_t size, uint32_t stride, arax_gpu_result result)
 {
 	__shared__ strips s;
 	__shared__ conv_tables tables;
 	uint64_t in, out;
 	conv c;
 
+	if (result.canceled())
+		return;
 	if (!width || !height || !channels || !filters || !(size & 1) || size > MAX_SIZE ||
 	    !stride || stride > MAX_STRIDE) {
 		*result = -EINVAL;
@@ -248,13 +250,15 @@ arax_std_conv2d_f32(const float *x, uint64_t nx, const float *weights, uint64_t 
 		    const float *bias, uint64_t nbias, float *y, uint64_t ny, uint32_t batch,
 		    uint32_t channels, uint32_t height, uint32_t width, uint32_t filters,
 		    uint32_t kernel_h, uint32_t kernel_w, uint32_t stride, uint32_t pad,
-		    int32_t *result)
+		    arax_gpu_result result)
 {
 	__shared__ strips s;
 	__shared__ conv_tables tables;
 	uint64_t padded_h = height + 2 * (uint64_t)pad, padded_w = width + 2 * (uint64_t)pad, in, out;
 	conv c;
 
+	if (result.canceled())
+		return;
 	if (!channels || !height || !width || !kernel_h || !kernel_w || !stride ||
 	    channels > MAX_TAPS || kernel_h > MAX_TAPS || kernel_w > MAX_TAPS ||
 	    (pad >= kernel_h && pad >= kernel_w) || kernel_h > padded_h || kernel_w > padded_w) {
@@ -319,10 +323,12 @@ static __device__ inline float sum_of(const float *x, uint64_t width, uint64_t r
 
 ARAX_GPU_KERNEL arax_std_mean_pool(const float *src, uint64_t nsrc, float *dst, uint64_t ndst,
 				   uint32_t width, uint32_t height, uint32_t channels,
-				   uint32_t size, int32_t *result)
+				   uint32_t size, arax_gpu_result result)
 {
 	uint64_t in, out, w, h;
 
+	if (result.canceled())
+		return;
 	if (!size || size > width || size > height || !channels) {
 		*result = -EINVAL;
 		return;
@@ -358,7 +364,7 @@ static __device__ inline uint64_t span_end(uint64_t i, uint32_t stride, uint32_t
 
 static __device__ void pool(const float *x, uint64_t nx, float *y, uint64_t ny, uint32_t planes,
 			    uint64_t height, uint64_t width, uint32_t size, uint32_t stride,
-			    uint32_t pad, bool most, int32_t *result)
+			    uint32_t pad, bool most, arax_gpu_result result)
 {
 	uint64_t padded_h = height + 2 * (uint64_t)pad, padded_w = width + 2 * (uint64_t)pad;
 	uint64_t in, out, w, h;
@@ -395,24 +401,30 @@ static __device__ void pool(const float *x, uint64_t nx, float *y, uint64_t ny, 
 
 ARAX_GPU_KERNEL arax_std_max_pool_f32(const float *x, uint64_t nx, float *y, uint64_t ny,
 				      uint32_t planes, uint32_t height, uint32_t width, uint32_t size,
-				      uint32_t stride, uint32_t pad, int32_t *result)
+				      uint32_t stride, uint32_t pad, arax_gpu_result result)
 {
+	if (result.canceled())
+		return;
 	pool(x, nx, y, ny, planes, height, width, size, stride, pad, true, result);
 }
 
 ARAX_GPU_KERNEL __launch_bounds__(1024)
 arax_std_avg_pool_f32(const float *x, uint64_t nx, float *y, uint64_t ny, uint32_t planes,
 		      uint32_t height, uint32_t width, uint32_t size, uint32_t stride, uint32_t pad,
-		      int32_t *result)
+		      arax_gpu_result result)
 {
+	if (result.canceled())
+		return;
 	pool(x, nx, y, ny, planes, height, width, size, stride, pad, false, result);
 }
 
 ARAX_GPU_KERNEL arax_std_concat(const float *a, uint64_t na, const float *b, uint64_t nb, float *c,
-				uint64_t nc, uint32_t n, uint32_t m, int32_t *result)
+				uint64_t nc, uint32_t n, uint32_t m, arax_gpu_result result)
 {
 	uint64_t all = (uint64_t)n + m;
 
+	if (result.canceled())
+		return;
 	if (SHORT(na, n) || SHORT(nb, m) || SHORT(nc, all)) {
 		*result = -EINVAL;
 		return;

@@ -6,12 +6,14 @@
 /* Into one number                                                       */
 
 ARAX_GPU_KERNEL arax_std_sum_f32(const float *x, uint64_t nx, double *sum, uint64_t ns, uint32_t n,
-				 int32_t *result)
+				 arax_gpu_result result)
 {
 	__shared__ double parts[PARTS];
 	uint64_t me = arax_item(), used = parts_used();
 	double all = 0;
 
+	if (result.canceled())
+		return;
 	if (SHORT(nx, n) || ns < 1) {
 		*result = -EINVAL;
 		return;
@@ -26,12 +28,14 @@ ARAX_GPU_KERNEL arax_std_sum_f32(const float *x, uint64_t nx, double *sum, uint6
 }
 
 ARAX_GPU_KERNEL arax_std_sum_f64(const double *x, uint64_t nx, double *sum, uint64_t ns, uint32_t n,
-				 int32_t *result)
+				 arax_gpu_result result)
 {
 	__shared__ double parts[PARTS];
 	uint64_t me = arax_item(), used = parts_used();
 	double all = 0;
 
+	if (result.canceled())
+		return;
 	if (SHORT(nx, n) || ns < 1) {
 		*result = -EINVAL;
 		return;
@@ -46,12 +50,14 @@ ARAX_GPU_KERNEL arax_std_sum_f64(const double *x, uint64_t nx, double *sum, uint
 }
 
 ARAX_GPU_KERNEL arax_std_dot_f32(const float *x, uint64_t nx, const float *y, uint64_t ny,
-				 double *dot, uint64_t nd, uint32_t n, int32_t *result)
+				 double *dot, uint64_t nd, uint32_t n, arax_gpu_result result)
 {
 	__shared__ double parts[PARTS];
 	uint64_t me = arax_item(), used = parts_used();
 	double all = 0;
 
+	if (result.canceled())
+		return;
 	if (SHORT(nx, n) || SHORT(ny, n) || nd < 1) {
 		*result = -EINVAL;
 		return;
@@ -66,12 +72,14 @@ ARAX_GPU_KERNEL arax_std_dot_f32(const float *x, uint64_t nx, const float *y, ui
 }
 
 ARAX_GPU_KERNEL arax_std_sum_diff(const float *x, uint64_t nx, const float *y, uint64_t ny,
-				  double *sum, uint64_t ns, uint32_t n, int32_t *result)
+				  double *sum, uint64_t ns, uint32_t n, arax_gpu_result result)
 {
 	__shared__ double parts[PARTS];
 	uint64_t me = arax_item(), used = parts_used();
 	double all = 0;
 
+	if (result.canceled())
+		return;
 	if (SHORT(nx, n) || SHORT(ny, n) || ns < 1) {
 		*result = -EINVAL;
 		return;
@@ -86,7 +94,7 @@ ARAX_GPU_KERNEL arax_std_sum_diff(const float *x, uint64_t nx, const float *y, u
 }
 
 static __device__ void extreme(const float *x, uint64_t nx, float *out, uint64_t nout, uint32_t n,
-			       float sign, float *parts, int32_t *result)
+			       float sign, float *parts, arax_gpu_result result)
 {
 	uint64_t me = arax_item(), used = parts_used();
 	float best;
@@ -104,18 +112,22 @@ static __device__ void extreme(const float *x, uint64_t nx, float *out, uint64_t
 }
 
 ARAX_GPU_KERNEL arax_std_max_f32(const float *x, uint64_t nx, float *out, uint64_t nout,
-				 uint32_t n, int32_t *result)
+				 uint32_t n, arax_gpu_result result)
 {
 	__shared__ float parts[PARTS];
 
+	if (result.canceled())
+		return;
 	extreme(x, nx, out, nout, n, 1, parts, result);
 }
 
 ARAX_GPU_KERNEL arax_std_min_f32(const float *x, uint64_t nx, float *out, uint64_t nout,
-				 uint32_t n, int32_t *result)
+				 uint32_t n, arax_gpu_result result)
 {
 	__shared__ float parts[PARTS];
 
+	if (result.canceled())
+		return;
 	extreme(x, nx, out, nout, n, -1, parts, result);
 }
 
@@ -123,11 +135,13 @@ ARAX_GPU_KERNEL arax_std_min_f32(const float *x, uint64_t nx, float *out, uint64
 /* By parts: a block each                                                */
 
 ARAX_GPU_KERNEL arax_std_sum_parts_f32(const float *x, uint64_t nx, double *part, uint64_t npart,
-				       uint32_t n, uint32_t parts, int32_t *result)
+				       uint32_t n, uint32_t parts, arax_gpu_result result)
 {
 	__shared__ double of_threads[PARTS];
 	uint64_t me = arax_item(), used = parts_used();
 
+	if (result.canceled())
+		return;
 	if (!parts || SHORT(nx, n) || SHORT(npart, parts)) {
 		*result = -EINVAL;
 		return;
@@ -146,11 +160,13 @@ ARAX_GPU_KERNEL arax_std_sum_parts_f32(const float *x, uint64_t nx, double *part
 
 ARAX_GPU_KERNEL arax_std_dot_parts_f32(const float *x, uint64_t nx, const float *y, uint64_t ny,
 				       double *part, uint64_t npart, uint32_t n, uint32_t parts,
-				       int32_t *result)
+				       arax_gpu_result result)
 {
 	__shared__ double of_threads[PARTS];
 	uint64_t me = arax_item(), used = parts_used();
 
+	if (result.canceled())
+		return;
 	if (!parts || SHORT(nx, n) || SHORT(ny, n) || SHORT(npart, parts)) {
 		*result = -EINVAL;
 		return;
@@ -168,11 +184,14 @@ ARAX_GPU_KERNEL arax_std_dot_parts_f32(const float *x, uint64_t nx, const float 
 }
 
 ARAX_GPU_KERNEL arax_std_sum_parts_u32(const uint32_t *x, uint64_t nx, uint32_t *part,
-				       uint64_t npart, uint32_t n, uint32_t parts, int32_t *result)
+				       uint64_t npart, uint32_t n, uint32_t parts,
+				       arax_gpu_result result)
 {
 	__shared__ uint32_t of_threads[PARTS];
 	uint64_t me = arax_item(), used = parts_used();
 
+	if (result.canceled())
+		return;
 	if (!parts || SHORT(nx, n) || SHORT(npart, parts)) {
 		*result = -EINVAL;
 		return;
@@ -191,7 +210,7 @@ ARAX_GPU_KERNEL arax_std_sum_parts_u32(const uint32_t *x, uint64_t nx, uint32_t 
 
 static __device__ void extreme_parts(const float *x, uint64_t nx, float *part, uint64_t npart,
 				     uint32_t n, uint32_t parts, float sign, float *of_threads,
-				     int32_t *result)
+				     arax_gpu_result result)
 {
 	uint64_t me = arax_item(), used = parts_used();
 
@@ -210,17 +229,21 @@ static __device__ void extreme_parts(const float *x, uint64_t nx, float *part, u
 }
 
 ARAX_GPU_KERNEL arax_std_max_parts_f32(const float *x, uint64_t nx, float *part, uint64_t npart,
-				       uint32_t n, uint32_t parts, int32_t *result)
+				       uint32_t n, uint32_t parts, arax_gpu_result result)
 {
 	__shared__ float of_threads[PARTS];
 
+	if (result.canceled())
+		return;
 	extreme_parts(x, nx, part, npart, n, parts, 1, of_threads, result);
 }
 
 ARAX_GPU_KERNEL arax_std_min_parts_f32(const float *x, uint64_t nx, float *part, uint64_t npart,
-				       uint32_t n, uint32_t parts, int32_t *result)
+				       uint32_t n, uint32_t parts, arax_gpu_result result)
 {
 	__shared__ float of_threads[PARTS];
 
+	if (result.canceled())
+		return;
 	extreme_parts(x, nx, part, npart, n, parts, -1, of_threads, result);
 }

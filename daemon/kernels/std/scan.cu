@@ -60,7 +60,7 @@ static __device__ void scan_piece(const T *x, T *y, uint64_t i, uint64_t end, W 
 
 template <typename T, typename W>
 static __device__ void scan(const T *x, uint64_t nx, T *y, uint64_t ny, uint32_t n,
-			    uint32_t exclusive, int32_t *result, scan_room<W> *room)
+			    uint32_t exclusive, arax_gpu_result result, scan_room<W> *room)
 {
 	if (exclusive > 1 || SHORT(nx, n) || SHORT(ny, n)) {
 		*result = -EINVAL;
@@ -73,7 +73,7 @@ static __device__ void scan(const T *x, uint64_t nx, T *y, uint64_t ny, uint32_t
 template <typename T, typename W>
 static __device__ void scan_parts(const T *x, uint64_t nx, const W *part, uint64_t npart, T *y,
 				  uint64_t ny, uint32_t n, uint32_t parts, uint32_t exclusive,
-				  int32_t *result, scan_room<W> *room)
+				  arax_gpu_result result, scan_room<W> *room)
 {
 	const uint64_t me = arax_item(), used = parts_used();
 
@@ -92,35 +92,43 @@ static __device__ void scan_parts(const T *x, uint64_t nx, const W *part, uint64
 }
 
 ARAX_GPU_KERNEL arax_std_scan_u32(const uint32_t *x, uint64_t nx, uint32_t *y, uint64_t ny,
-				  uint32_t n, uint32_t exclusive, int32_t *result)
+				  uint32_t n, uint32_t exclusive, arax_gpu_result result)
 {
 	__shared__ scan_room<uint32_t> room;
 
+	if (result.canceled())
+		return;
 	scan(x, nx, y, ny, n, exclusive, result, &room);
 }
 
 ARAX_GPU_KERNEL arax_std_scan_f32(const float *x, uint64_t nx, float *y, uint64_t ny, uint32_t n,
-				  uint32_t exclusive, int32_t *result)
+				  uint32_t exclusive, arax_gpu_result result)
 {
 	__shared__ scan_room<double> room;
 
+	if (result.canceled())
+		return;
 	scan(x, nx, y, ny, n, exclusive, result, &room);
 }
 
 ARAX_GPU_KERNEL arax_std_scan_parts_u32(const uint32_t *x, uint64_t nx, const uint32_t *part,
 					uint64_t npart, uint32_t *y, uint64_t ny, uint32_t n,
-					uint32_t parts, uint32_t exclusive, int32_t *result)
+					uint32_t parts, uint32_t exclusive, arax_gpu_result result)
 {
 	__shared__ scan_room<uint32_t> room;
 
+	if (result.canceled())
+		return;
 	scan_parts(x, nx, part, npart, y, ny, n, parts, exclusive, result, &room);
 }
 
 ARAX_GPU_KERNEL arax_std_scan_parts_f32(const float *x, uint64_t nx, const double *part,
 					uint64_t npart, float *y, uint64_t ny, uint32_t n,
-					uint32_t parts, uint32_t exclusive, int32_t *result)
+					uint32_t parts, uint32_t exclusive, arax_gpu_result result)
 {
 	__shared__ scan_room<double> room;
 
+	if (result.canceled())
+		return;
 	scan_parts(x, nx, part, npart, y, ny, n, parts, exclusive, result, &room);
 }

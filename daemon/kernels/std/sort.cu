@@ -97,10 +97,13 @@ static __device__ void sort(const K &keys, uint64_t n, T *tile)
 	}
 }
 
-ARAX_GPU_KERNEL arax_std_sort_u32(uint32_t *key, uint64_t nkey, uint32_t n, int32_t *result)
+ARAX_GPU_KERNEL arax_std_sort_u32(uint32_t *key, uint64_t nkey, uint32_t n,
+				  arax_gpu_result result)
 {
 	__shared__ uint32_t tile[SORT_TILE];
 
+	if (result.canceled())
+		return;
 	if (SHORT(nkey, n)) {
 		*result = -EINVAL;
 		return;
@@ -108,10 +111,12 @@ ARAX_GPU_KERNEL arax_std_sort_u32(uint32_t *key, uint64_t nkey, uint32_t n, int3
 	sort(keys_u32{ key }, n, tile);
 }
 
-ARAX_GPU_KERNEL arax_std_sort_f32(float *key, uint64_t nkey, uint32_t n, int32_t *result)
+ARAX_GPU_KERNEL arax_std_sort_f32(float *key, uint64_t nkey, uint32_t n, arax_gpu_result result)
 {
 	__shared__ uint32_t tile[SORT_TILE];
 
+	if (result.canceled())
+		return;
 	if (SHORT(nkey, n)) {
 		*result = -EINVAL;
 		return;
@@ -120,10 +125,12 @@ ARAX_GPU_KERNEL arax_std_sort_f32(float *key, uint64_t nkey, uint32_t n, int32_t
 }
 
 ARAX_GPU_KERNEL arax_std_sort_pairs_u32(uint32_t *key, uint64_t nkey, uint32_t *value,
-					uint64_t nvalue, uint32_t n, int32_t *result)
+					uint64_t nvalue, uint32_t n, arax_gpu_result result)
 {
 	__shared__ uint64_t tile[SORT_TILE];
 
+	if (result.canceled())
+		return;
 	if (SHORT(nkey, n) || SHORT(nvalue, n)) {
 		*result = -EINVAL;
 		return;

@@ -13,13 +13,15 @@
 ARAX_GPU_KERNEL arax_std_spmv(const uint32_t *begin, uint64_t nbegin, const uint32_t *col,
 			      uint64_t ncol, const float *value, uint64_t nvalue, const float *x,
 			      uint64_t nx, float *y, uint64_t ny, uint32_t rows, uint32_t cols,
-			      uint32_t nnz, int32_t *result)
+			      uint32_t nnz, arax_gpu_result result)
 {
 	__shared__ uint32_t edge[PARTS + 1];
 	__shared__ int32_t bad;
 	const uint64_t me = arax_item(), used = parts_used();
 	const uint64_t groups = arax_groups() < SPMV_GROUPS ? arax_groups() : SPMV_GROUPS;
 
+	if (result.canceled())
+		return;
 	if (SHORT(nbegin, (uint64_t)rows + 1) || SHORT(ncol, nnz) || SHORT(nvalue, nnz) ||
 	    SHORT(nx, cols) || SHORT(ny, rows)) {
 		*result = -EINVAL;

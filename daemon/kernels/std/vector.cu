@@ -6,8 +6,10 @@
 #include "std_gpu.h"
 
 ARAX_GPU_KERNEL arax_std_vadd(const float *a, uint64_t na, const float *b, uint64_t nb, float *c,
-			      uint64_t nc, uint32_t n, int32_t *result)
+			      uint64_t nc, uint32_t n, arax_gpu_result result)
 {
+	if (result.canceled())
+		return;
 	if (SHORT(na, n) || SHORT(nb, n) || SHORT(nc, n)) {
 		*result = -EINVAL;
 		return;
@@ -17,8 +19,10 @@ ARAX_GPU_KERNEL arax_std_vadd(const float *a, uint64_t na, const float *b, uint6
 }
 
 ARAX_GPU_KERNEL arax_std_saxpy(const float *x, uint64_t nx, float *y, uint64_t ny, float a,
-			       uint32_t n, int32_t *result)
+			       uint32_t n, arax_gpu_result result)
 {
+	if (result.canceled())
+		return;
 	if (SHORT(nx, n) || SHORT(ny, n)) {
 		*result = -EINVAL;
 		return;
@@ -28,8 +32,10 @@ ARAX_GPU_KERNEL arax_std_saxpy(const float *x, uint64_t nx, float *y, uint64_t n
 }
 
 ARAX_GPU_KERNEL arax_std_triad(const float *b, uint64_t nb, const float *c, uint64_t nc, float *a,
-			       uint64_t na, float s, uint32_t n, int32_t *result)
+			       uint64_t na, float s, uint32_t n, arax_gpu_result result)
 {
+	if (result.canceled())
+		return;
 	if (SHORT(na, n) || SHORT(nb, n) || SHORT(nc, n)) {
 		*result = -EINVAL;
 		return;
@@ -39,8 +45,10 @@ ARAX_GPU_KERNEL arax_std_triad(const float *b, uint64_t nb, const float *c, uint
 }
 
 ARAX_GPU_KERNEL arax_std_square(const float *x, uint64_t nx, float *y, uint64_t ny, uint32_t n,
-				int32_t *result)
+				arax_gpu_result result)
 {
+	if (result.canceled())
+		return;
 	if (SHORT(nx, n) || SHORT(ny, n)) {
 		*result = -EINVAL;
 		return;
@@ -50,8 +58,10 @@ ARAX_GPU_KERNEL arax_std_square(const float *x, uint64_t nx, float *y, uint64_t 
 }
 
 ARAX_GPU_KERNEL arax_std_divide(const float *x, uint64_t nx, const double *by, uint64_t nby,
-				float *y, uint64_t ny, uint32_t n, int32_t *result)
+				float *y, uint64_t ny, uint32_t n, arax_gpu_result result)
 {
+	if (result.canceled())
+		return;
 	if (SHORT(nx, n) || nby < 1 || SHORT(ny, n)) {
 		*result = -EINVAL;
 		return;

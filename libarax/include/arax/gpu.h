@@ -7,8 +7,10 @@
  *	#include <arax/gpu.h>
  *
  *	ARAX_GPU_KERNEL scale(float *x, uint64_t x_items, float factor, uint32_t n,
- *			      int32_t *result)
+ *			      arax_gpu_result result)
  *	{
+ *		if (result.canceled())
+ *			return;
  *		if (n > x_items) {
  *			*result = -EINVAL;
  *			return;
@@ -20,8 +22,10 @@
  * The parameters are, in this order, for "scale(inout f32 x[], f32 factor, u32 n)":
  * for each range a pointer (const if it is `in`; NULL if it is empty) and a uint64_t,
  * the whole elements in it, which the client chose: check it; each plain argument as its
- * type; and last, if you want one, an int32_t * for the result: 0, or the negative errno
- * that you store.  docs/kernels-reference.md has the rest.
+ * type; and last, if you want one, an arax_gpu_result: 0, or the negative errno that you
+ * store.  A kernel that has one may be started before the tasks that it depends on have
+ * ended, see below.  It may be an int32_t * instead, of a kernel that never is.
+ * docs/kernels-reference.md has the rest.
  */
 #ifndef ARAX_GPU_H
 #define ARAX_GPU_H
@@ -43,6 +47,66 @@
 
 /* By its name in the manifest. */
 #define ARAX_GPU_KERNEL extern "C" __global__ void
+
+/**
+ * struct arax_gpu_result - a kernel's result, and whether it is to run at all
+ *
+ * A GPU takes the next launch while one runs, which spares what lies between the two.  So a task
+ * is handed over before those have ended whose results it needs, if its kernel says by this
+ * parameter that it looks whether they have failed:
+ *
+ *	if (result.canceled())
+ *		return;
+ *
+ * first of all, by all threads: they get the same answer.  And whoever fails has those that come
+ * behind it see that, by *result = -EINVAL, for instance, which any thread may do.
+ *
+ * @value:	host memory
+ * @failed:	of the device, ARAX_GPU_RESULTS words; NULL: nobody will look
+ * @number:	this launch's, not 0
+ * @behind:	those of launches whose results it needs; 0: none
+ */
+#define ARAX_GPU_RESULTS	4u
+
+struct arax_gpu_result {
+	struct place {
+		const arax_gpu_result *of;
+
+		__device__ void operator=(int32_t err) const
+		{
+			*of->value = err;
+			if (err)
+				of->fail();
+		}
+	};
+
+	int32_t *value;
+	uint32_t *failed;
+	uint32_t number;
+	uint32_t behind[3];
+
+	__device__ place operator*() const
+	{
+		return place{ this };
+	}
+	__device__ void fail() const
+	{
+		if (failed)
+			*(volatile uint32_t *)&failed[number % ARAX_GPU_RESULTS] = number;
+	}
+	__device__ bool canceled() const
+	{
+		for (int i = 0; i < 3; i++) {
+			const volatile uint32_t *of = &failed[behind[i] % ARAX_GPU_RESULTS];
+
+			if (behind[i] && *of == behind[i]) {
+				fail();
+				return true;
+			}
+		}
+		return false;
+	}
+};
 
 /* Blocks of the grid, and which of them this is; through all dimensions. */
 static __device__ inline uint64_t arax_groups(void)

@@ -8,8 +8,10 @@ ARAX_GPU_KERNEL st_add(uint32_t *x, uint64_t n, uint32_t value)
 		x[i] += value;
 }
 
-ARAX_GPU_KERNEL st_fail(uint32_t *x, uint64_t n, uint32_t value, int32_t *result)
+ARAX_GPU_KERNEL st_fail(uint32_t *x, uint64_t n, uint32_t value, arax_gpu_result result)
 {
+	if (result.canceled())
+		return;
 	*result = -(int32_t)value;
 }
 

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A task that enters before those have ended which it waits for.  What they write on the device is
+ * there when its kernel begins: it is as good as there now.
+ */
+#include <errno.h>
+
+#include "daemon/memory/internal.h"
+
+static bool is_own(const struct bringing *b, const struct memory_range *u)
+{
+	return u >= b->own && u < b->own + b->nr_own;
+}
+
+/*
+ * (locked) A task that is in there and will write its rows; before it has all that it needs, which
+ * is before its kernel begins, it leaves some as they are.
+ */
+static bool is_coming(const struct bringing *b, const struct memory_range *u)
+{
+	return u->access & ARAX_OUT && u->loaded && !u->left && !is_own(b, u);
+}
+
+/* (locked) The first bytes of start..end that are; false: none. */
+static bool first_coming(const struct memory_extent *e, const struct bringing *b, uint64_t start,
+			 uint64_t end, uint64_t *from, uint64_t *to)
+{
+	const struct memory_range *u;
+	uint64_t at, stop, bytes;
+	uint32_t i;
+
+	*from = *to = end;
+	for (u = e->users; u; u = u->next_user) {
+		i = is_coming(b, u) ? memory_row_behind(u, start) : memory_rows(u);
+		if (i == memory_rows(u))
+			continue;
+		at = memory_row(u, i, &bytes);
+		stop = at + bytes < end ? at + bytes : end;
+		at = at > start ? at : start;
+		if (at >= stop || at > *from || (at == *from && stop <= *to))
+			continue;
+		*from = at;
+		*to = stop;
+	}
+	return *from < end;
+}
+
+bool behind_gap(const struct memory_extent *e, const struct intervals *have,
+		const struct bringing *b, uint64_t start, uint64_t end, uint64_t seq, uint64_t born,
+		uint64_t *gap_start, uint64_t *gap_end)
+{
+	uint64_t from, to;
+
+	while (start < end && intervals_gap(have, start, end, seq, born, gap_start, gap_end)) {
+		if (!b->own || !first_coming(e, b, *gap_start, *gap_end, &from, &to))
+			return true;
+		if (from > *gap_start) {
+			*gap_end = from;
+			return true;
+		}
+		start = to;
+	}
+	return false;
+}
+
+static bool share_bytes(const struct memory_range *one, const struct memory_range *other)
+{
+	uint64_t start, bytes;
+	uint32_t i, first;
+
+	for (i = 0; i < memory_rows(one); i++) {
+		start = memory_row(one, i, &bytes);
+		if (bytes && memory_rows_in(other, start, start + bytes, &first))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * (locked) Whether what others are about to write of @r is where it will be looked for; and is not
+ * on its way to the host when @r's task writes over it.
+ */
+static bool can_take_over(const struct memory_range *r, uint32_t device, const struct bringing *b)
+{
+	struct look l = look_rows(r->buffer, r);
+	const struct memory_range *u;
+	struct memory_extent *o;
+
+	l.from = l.to = device;
+	for (o = look_first(&l); o; o = look_next(&l, o)) {
+		bool fine = o == r->extent && (r->buffer->lazy || !(r->access & ARAX_OUT));
+
+		for (u = o->users; u && !fine; u = u->next_user)
+			if (u->access & ARAX_OUT && !u->left && !is_own(b, u) && share_bytes(r, u))
+				return false;
+	}
+	return true;
+}
+
+/* (locked) What it would take to bring the rest of an input; UINT64_MAX: it is elsewhere. */
+static uint64_t rest_ns(const struct memory *m, const struct memory_range *r,
+			const struct bringing *b)
+{
+	const struct memory_extent *e = r->extent;
+	uint64_t start, end, bytes, gap_start, gap_end, sum = 0;
+
+	for (uint32_t i = 0; i < memory_rows(r); i++) {
+		start = memory_row(r, i, &bytes);
+		for (end = start + bytes;
+		     behind_gap(e, &e->valid, b, start, end, b->seq, trusted_since(m, r),
+				&gap_start, &gap_end); start = gap_end) {
+			if (is_dirty(r->buffer, gap_start, gap_end))
+				return UINT64_MAX;
+			sum += gap_end - gap_start;
+		}
+	}
+	return sum ? (uint64_t)rate_ns(&m->devices[e->device].in, sum) : 0;
+}
+
+int behind_check(struct memory *m, uint32_t device, const struct bringing *b, uint64_t most_ns)
+{
+	uint64_t ns = 0, rest;
+	bool fine = true;
+
+	memory_lock(m);
+	for (uint32_t i = 0; i < b->nr_own && fine; i++) {
+		const struct memory_range *r = &b->own[i];
+
+		rest = r->access & ARAX_IN ? rest_ns(m, r, b) : 0;
+		fine = rest <= most_ns && (ns += rest) <= most_ns && can_take_over(r, device, b);
+	}
+	pthread_mutex_unlock(&m->lock);
+	return fine ? 0 : -EAGAIN;
+}
