@@ -86,7 +86,7 @@ struct run {
 static inline bool run_did_nothing(const struct run *run, int result)
 {
 	return (run->rt.declined && result == -EOPNOTSUPP) ||
-	       (run->rt.late && result == -ETIMEDOUT);
+	       (run->rt.late && result == -ETIMEDOUT) || run->rt.skipped;
 }
 
 /* For all of a device, with those that a task which has no lane any more may have. */

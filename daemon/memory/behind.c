@@ -63,6 +63,22 @@ bool behind_gap(const struct memory_extent *e, const struct intervals *have,
 	return false;
 }
 
+void behind_forget(struct memory *m, const struct memory_range *r, const struct bringing *b)
+{
+	struct memory_extent *e = r->extent;
+	uint64_t start, end, bytes, gap_start, gap_end, from, to;
+
+	for (uint32_t i = 0; i < memory_rows(r); i++) {
+		start = memory_row(r, i, &bytes);
+		for (end = start + bytes;
+		     start < end && intervals_gap(&e->valid, start, end, b->seq,
+						  trusted_since(m, r), &gap_start, &gap_end);
+		     start = gap_end)
+			for (; first_coming(e, b, gap_start, gap_end, &from, &to); gap_start = to)
+				intervals_clear(&e->valid, from, to);
+	}
+}
+
 static bool share_bytes(const struct memory_range *one, const struct memory_range *other)
 {
 	uint64_t start, bytes;
@@ -129,6 +145,7 @@ int behind_check(struct memory *m, uint32_t device, const struct bringing *b, ui
 		rest = r->access & ARAX_IN ? rest_ns(m, r, b) : 0;
 		fine = rest <= most_ns && (ns += rest) <= most_ns && can_take_over(r, device, b);
 	}
+	m->devices[device].stats.behind += fine;
 	pthread_mutex_unlock(&m->lock);
 	return fine ? 0 : -EAGAIN;
 }

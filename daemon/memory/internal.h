@@ -511,6 +511,11 @@ struct bringing {
 bool behind_gap(const struct memory_extent *e, const struct intervals *have,
 		const struct bringing *b, uint64_t start, uint64_t end, uint64_t seq, uint64_t born,
 		uint64_t *gap_start, uint64_t *gap_end);
+/*
+ * behind.c (locked): what was there of that counts as nothing any more.  Who reads it now vouches for
+ * its being good (see trust_readers()), and it may never come.
+ */
+void behind_forget(struct memory *m, const struct memory_range *r, const struct bringing *b);
 /* behind.c: -EAGAIN: it has to wait for them, or for more than @most_ns of copies. */
 int behind_check(struct memory *m, uint32_t device, const struct bringing *b, uint64_t most_ns);
 

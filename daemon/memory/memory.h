@@ -445,6 +445,7 @@ bool memory_link(struct memory *m, uint32_t device, struct memory_link *link);
  * @used:	bytes allocated now
  * @copied_in, @copied_out, @copied_peer: bytes from the host, to it, from other devices
  * @evictions:	extents that had to go for others
+ * @behind:	tasks that entered before those had left which they waited for
  * @waits:	times that a task waited for room, or was told to for its quota
  */
 struct memory_stats {
@@ -455,6 +456,7 @@ struct memory_stats {
 	uint64_t copied_out;
 	uint64_t copied_peer;
 	uint64_t evictions;
+	uint64_t behind;
 	uint64_t waits;
 };
 

@@ -317,6 +317,11 @@ static int load(struct memory *m, struct memory_range *r, struct bringing *b)
 	int err = 0;
 
 	pthread_mutex_lock(&r->extent->load);
+	if (b->own && b->input) {
+		memory_lock(m);
+		behind_forget(m, r, b);
+		pthread_mutex_unlock(&m->lock);
+	}
 	for (i = 0; i < memory_rows(r) && !err; i++) {
 		start = memory_row(r, i, &bytes);
 		err = load_row(m, r, b, start, start + bytes);
@@ -510,7 +515,10 @@ void memory_settle(struct memory *m, uint32_t device, struct memory_range *range
 
 	memory_lock(m);
 	for (i = 0; i < nr; i++) {
-		for (j = 0; !ranges[i].buffer->lazy && j < memory_rows(&ranges[i]); j++) {
+		/* What it neither read nor wrote, as it did nothing, was not looked at: it may be stale. */
+		bool good = ranges[i].left || ranges[i].access & ARAX_IN;
+
+		for (j = 0; good && !ranges[i].buffer->lazy && j < memory_rows(&ranges[i]); j++) {
 			start = memory_row(&ranges[i], j, &bytes);
 			intervals_limit(&ranges[i].extent->valid, start, start + bytes, seq + 1);
 		}

@@ -24,7 +24,8 @@ static void memories_log(const struct poller *p)
 			   log_u64("used", s.used), log_u64("extents", s.extents),
 			   log_u64("copied_in", s.copied_in), log_u64("copied_out", s.copied_out),
 			   log_u64("copied_peer", s.copied_peer),
-			   log_u64("evictions", s.evictions), log_u64("waits", s.waits));
+			   log_u64("evictions", s.evictions), log_u64("behind", s.behind),
+			   log_u64("waits", s.waits));
 	}
 }
 

@@ -29,6 +29,7 @@ $(SYSTEM)/kernels/systest.so: $(call objs,plain,selftests/system/kernels/systest
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(Q)$(CC) -shared $(LDFLAGS_plain) -o $@ $<
+-include $(patsubst %.o,%.d,$(call objs,plain,selftests/system/kernels/systest.c))
 
 $(addprefix $(SYSTEM)/kernels/,systest.cl vendortest.json vendortest.cl): \
 		$(SYSTEM)/kernels/%: selftests/system/kernels/%

@@ -88,7 +88,7 @@ system() {
 		done
 		counted "$LOGGED" 600 || { echo "araxd didn't say $LOGGED" >&2; status=1; }
 	fi
-	kill "$daemon" 2>/dev/null || true
+	kill -USR1 $daemon; sleep 0.3; cp "$work/log" /tmp/lastlog.${1##*/} 2>/dev/null; kill "$daemon" 2>/dev/null || true
 	wait "$daemon" || { echo "araxd did not end cleanly:" >&2; tail -n 100 "$work/log" >&2; status=1; }
 	daemon=
 }
@@ -153,7 +153,7 @@ coherent_emulated() {
 	*/asan/araxd | */tsan/araxd) driver=${plain/plain/$(basename "$(dirname "$ARAXD")")} ;;
 	esac
 	small='"memory=1M"'
-	for part in '' -lost -apart; do
+	for part in '' -behind -lost -apart; do
 		if [ ! -e "$driver" ]; then
 			without $name$part 'built without the headers of CUDA' || continue
 		fi
@@ -161,6 +161,10 @@ coherent_emulated() {
 		case $part in
 		'')
 			EMULATED_DEVICES=2 coherent_on $name "$evicted" cuda "\"library=$driver\", $small" ;;
+		-behind)
+			# On one lane: what a task needs is by others that are on it still.
+			EMULATED_DEVICES=1 coherent_on $name$part 'behind=[1-9][0-9][0-9]' cuda \
+				"\"library=$driver\", \"lanes=1\", \"memory=2M\"" 'enable = false' ;;
 		-lost)
 			EMULATED_DEVICES=2 EMULATED_FAULT=500:214:1000000:700 \
 				EMULATED_FAIL=alloc:31:2,copy:301:999,launch:101:999,end:411:999 \

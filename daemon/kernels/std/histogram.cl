@@ -50,11 +50,27 @@ static ulong bin_of(float v, float low, float high, float scale, uint bins)
 	return min((ulong)((v - low) * scale), (ulong)bins - 1);
 }
 
+/*
+ * As IEEE 754 rounds it, which is what the CPU does: OpenCL lets a device be 2.5 units off, which
+ * moves what lies at a bin's end to its neighbour.
+ */
+static float bins_per_unit(uint bins, float width)
+{
+#ifdef cl_khr_fp64
+	/* Of two such quotients of floats no double is so near to the middle that it matters. */
+	return (float)((double)(float)bins / (double)width);
+#else
+	float q = (float)bins / width;
+
+	return q + fma(-q, width, (float)bins) / width;
+#endif
+}
+
 __kernel void arax_std_histogram_f32(__global const float *x, ulong nx, __global uint *bin,
 				     ulong nbin, float low, float high, uint n, uint bins,
 				     __global int *result)
 {
-	float scale = (float)bins / (high - low);
+	float scale = bins_per_unit(bins, high - low);
 
 	if (!bins || bins > MAX_BINS || !(low < high) || high - low > FLT_MAX ||
 	    scale > FLT_MAX || SHORT(nx, n) || SHORT(nbin, bins)) {

@@ -15,6 +15,8 @@ ARAX_GPU_KERNEL st_fail(uint32_t *x, uint64_t n, uint32_t value, arax_gpu_result
 	*result = -(int32_t)value;
 }
 
+#define MIX_FAILS (1u << 24)	/* as in mix.h */
+
 static __device__ inline uint64_t st_hash(uint64_t hash, const uint8_t *p, uint64_t n)
 {
 	for (uint64_t k = 0; k < n; k++)
@@ -24,11 +26,11 @@ static __device__ inline uint64_t st_hash(uint64_t hash, const uint8_t *p, uint6
 
 /* By one thread: each byte depends on those before it. */
 ARAX_GPU_KERNEL st_mix(const uint8_t *a, uint64_t na, uint8_t *b, uint64_t nb, uint8_t *c,
-		       uint64_t nc, uint32_t salt)
+		       uint64_t nc, uint32_t salt, arax_gpu_result result)
 {
 	uint64_t hash;
 
-	if (arax_group() || arax_item())
+	if (result.canceled() || arax_group() || arax_item())
 		return;
 	hash = st_hash(st_hash(14695981039346656037ull + salt, a, na), b, nb);
 	for (uint64_t k = 0; k < nb; k++)
@@ -36,12 +38,18 @@ ARAX_GPU_KERNEL st_mix(const uint8_t *a, uint64_t na, uint8_t *b, uint64_t nb, u
 			b[k] = (uint8_t)(3 * b[k] + (hash >> k % 8));
 	for (uint64_t k = 0; k < nc; k++)
 		c[k] = (uint8_t)((hash >> k % 56) + k);
+	if (salt & MIX_FAILS)
+		*result = -EIO;
 }
 
-ARAX_GPU_KERNEL st_mix_groups(uint8_t *x, uint64_t n, uint32_t salt)
+ARAX_GPU_KERNEL st_mix_groups(uint8_t *x, uint64_t n, uint32_t salt, arax_gpu_result result)
 {
 	uint64_t end = n * (arax_group() + 1) / arax_groups();
 
+	if (result.canceled())
+		return;
 	for (uint64_t k = n * arax_group() / arax_groups() + arax_item(); k < end; k += arax_items())
 		x[k] = (uint8_t)(5 * x[k] + salt + k);
+	if (salt & MIX_FAILS)
+		*result = -EIO;
 }
