@@ -52,18 +52,15 @@ static ulong bin_of(float v, float low, float high, float scale, uint bins)
 
 /*
  * As IEEE 754 rounds it, which is what the CPU does: OpenCL lets a device be 2.5 units off, which
- * moves what lies at a bin's end to its neighbour.
+ * moves what lies at a bin's end to its neighbour.  A quotient of doubles is of no help: compilers
+ * know that rounded to float it is as good as one of floats, and make it that.
  */
 static float bins_per_unit(uint bins, float width)
 {
-#ifdef cl_khr_fp64
-	/* Of two such quotients of floats no double is so near to the middle that it matters. */
-	return (float)((double)(float)bins / (double)width);
-#else
 	float q = (float)bins / width;
 
-	return q + fma(-q, width, (float)bins) / width;
-#endif
+	/* By what is left, which is exact. */
+	return q > FLT_MAX ? q : q + fma(-q, width, (float)bins) / width;
 }
 
 __kernel void arax_std_histogram_f32(__global const float *x, ulong nx, __global uint *bin,
