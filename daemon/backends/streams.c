@@ -3,7 +3,6 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -32,6 +31,7 @@ static void end_states(struct stream_file *file, const struct arax_stream *at, v
 /* Another reference to the library is the caller's, or goes. */
 static struct stream_file *find(struct stream_files *files, void *library)
 {
+	arax_stream_behind_value *behind;
 	struct stream_file *file;
 
 	for (file = files->first; file; file = file->next)
@@ -46,6 +46,8 @@ static struct stream_file *find(struct stream_files *files, void *library)
 	}
 	file->library = library;
 	file->close = (arax_stream_close_fn *)dlsym(library, "arax_stream_close");
+	behind = dlsym(library, "arax_stream_behind");
+	file->behind = behind && *behind;
 	file->next = files->first;
 	files->first = file;
 	return file;

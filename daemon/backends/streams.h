@@ -9,6 +9,8 @@
 #ifndef ARAX_DAEMON_BACKENDS_STREAMS_H
 #define ARAX_DAEMON_BACKENDS_STREAMS_H
 
+#include <stdbool.h>
+
 #include <arax/stream.h>
 
 #include "daemon/backend.h"
@@ -19,6 +21,7 @@
  * struct stream_file - an open shared object
  * @library: of dlopen()
  * @close: its arax_stream_close(), or NULL
+ * @behind: its arax_stream_behind
  * @state: of each lane
  */
 struct stream_file {
@@ -26,6 +29,7 @@ struct stream_file {
 	uint32_t users;
 	void *library;
 	arax_stream_close_fn *close;
+	bool behind;
 	void *state[STREAM_LANES];
 };
 
@@ -58,7 +62,7 @@ void stream_unload(struct stream_files *files, struct stream_function *f,
 /* All that files keep for their streams goes, as these do. */
 void stream_close(struct stream_files *files, const struct arax_stream *at, void *const *streams,
 		  uint32_t nr);
-/* As the function says, but for what a function can't say. */
+/* As the function says, but for what a function can't say.  @at has all but stream and state. */
 int stream_call(const struct stream_function *f, const struct arax_launch *l,
 		const struct arax_stream *at, void *stream, uint32_t lane);
 

@@ -62,6 +62,7 @@ struct poller_device {
 	uint32_t lanes;
 	uint32_t lanes_now;		/* of them, in its present configuration */
 	uint32_t depth;			/* tasks that a lane can have */
+	bool follows;			/* it takes launches before those have ended that they wait for */
 	uint32_t nr_runs;		/* one for each of those */
 	uint64_t runs_busy;		/* bits; there are at most 64 */
 	uint64_t spares_busy;		/* the same of places behind these: see aside.h, back.h */

@@ -1052,6 +1052,12 @@ static bool is_idle(const struct run *run, const struct poller_device *pd)
 	return pd->depth > 1 && !pd->gate && (pd->runs_busy & all) == mine;
 }
 
+/* Others may be put behind it while it runs: but not by this thread, if it waits for it. */
+static bool leads(const struct run *run, const struct poller_device *pd)
+{
+	return run->remote && pd->follows && graph_successors(run->node, NULL, 0);
+}
+
 static int run_ready(struct runner *r, struct runner_task *rt)
 {
 	return rt->leave(rt, runner_run_ready(r, rt));
@@ -1303,7 +1309,8 @@ enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t
 	    sched_is_short(p->sched, node, node->device, inline_limit(p)))
 		return run_inline(p, run, pd, launch);
 	/* Unless nothing is, and nothing else runs there. */
-	if (launch && !worker && !p->visitor && is_idle(run, pd) && !sched_queued(p->sched) &&
+	if (launch && !worker && !p->visitor && is_idle(run, pd) && !leads(run, pd) &&
+	    !sched_queued(p->sched) &&
 	    sched_is_short(p->sched, node, node->device, idle_limit(p, run)) &&
 	    runner_is_usual(pd->runner, &run->rt) &&
 	    (run->remote ? remote_enter_ready(run) : !(unlikely(p->memory) && remote_is_dirty(node))))
@@ -1533,6 +1540,7 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 		if (err)
 			return err;
 	}
+	pd->follows = follow_on(pd) && device_follows(dev);
 	p->follow |= follow_on(pd);
 	pd->lanes_now = pd->lanes;
 	if (pd->dev->info.kind == ARAX_DEVICE_CPU)

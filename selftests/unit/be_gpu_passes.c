@@ -520,6 +520,48 @@ START_TEST(a_new_context)
 }
 END_TEST
 
+/* All passes of a launch are put behind one that runs, and none does anything if that fails. */
+START_TEST(behind_others)
+{
+	static const int32_t bad_result = -EIO;
+	uint32_t n = 50000;
+	void *dev = open_gpu(_i, NULL);
+	uint64_t at = items_at(dev, n), word = take_memory(dev, 4);
+	struct arax_launch_range r[2] = { range(at + 16, 4ull * n), range(at, 8) };
+	struct arax_launch_range w = range(word, 4);
+	struct arax_backend_done done;
+	void *gate = load(dev, GATE_ORDER);
+	bool tells = which->kind == ARAX_DEVICE_CUDA;
+	double sum;
+
+	load_passes(dev, SUM_F32);
+	ck_assert_int_eq(sum_at(dev, 0, at, n, &sum), 0);
+	for (int fails = 0; tells && fails < 2; fails++) {
+		struct job j;
+
+		sum = -1;
+		ck_assert_int_eq(ops->copy_in(dev, 0, at, &sum, 8), 0);
+		emu_gate(0);
+		fill(&j, gate, 0, 1, 1, &w, 1, fails ? &bad_result : &fine, 4);
+		ck_assert_int_eq(ops->submit(dev, &j.run, 1), 0);
+		wait_for_kernels(1);
+		fill(&j, kernel, 0, 1, 1, r, 2, &n, 4);
+		j.run.after = 1;
+		ck_assert_int_eq(ops->submit(dev, &j.run, 2), 0);
+		emu_gate(1);
+		ck_assert_int_eq(ops->wait(dev, 0, &done), 0);
+		ck_assert_int_eq(done.result, fails ? -EIO : 0);
+		ck_assert_int_eq(ops->wait(dev, 0, &done), 0);
+		ck_assert_int_eq(done.result, fails ? -ECANCELED : 0);
+		ck_assert_uint_eq(done.flags, fails ? ARAX_DONE_NOT_RUN : 0);
+		ck_assert_int_eq(ops->copy_out(dev, 0, &sum, at, 8), 0);
+		ck_assert_double_eq(sum, fails ? -1 : sum_to(n));
+	}
+	unload_passes(dev);
+	ops->kernel_unload(dev, gate);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("gpu_passes");
@@ -548,6 +590,7 @@ int main(void)
 		tcase_add_loop_test(t, no_module, i, i + 1);
 		tcase_add_loop_test(t, a_pass_fails, i, i + 1);
 		tcase_add_loop_test(t, a_new_context, i, i + 1);
+		tcase_add_loop_test(t, behind_others, i, i + 1);
 	}
 	suite_add_tcase(s, t);
 	return be_main(s);

@@ -290,7 +290,7 @@ void gpu_stream_unload(struct gpu_device *d, struct gpu_kernel *k, bool entered)
 void gpu_stream_close(struct gpu_device *d);
 /* (entered) Has @k's function put its work onto lane @lane's stream. */
 int gpu_stream_call(struct gpu_device *d, const struct gpu_kernel *k, const struct arax_launch *l,
-		    uint32_t lane);
+		    const struct gpu_result *result, uint32_t lane);
 
 /* run.c: as in struct arax_backend. */
 int gpu_run(struct gpu_device *d, struct arax_backend_run *run);

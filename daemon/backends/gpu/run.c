@@ -254,7 +254,8 @@ static int start(struct launch *x, bool alone)
 	if (!err && x->k->module)
 		err = v->launch(x->k->function, x->l->grid, x->l->block, stream, x->params);
 	else if (!err)
-		code = gpu_stream_call(x->dev, x->k, x->l, (uint32_t)(x->lane - x->dev->lanes));
+		code = gpu_stream_call(x->dev, x->k, x->l, &own->result,
+				       (uint32_t)(x->lane - x->dev->lanes));
 	if (code)
 		return give_up(x, code);
 	if (!err)

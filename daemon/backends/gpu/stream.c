@@ -26,6 +26,8 @@ int gpu_stream_load(struct gpu_device *d, const struct arax_backend_kernel *desc
 	int err = stream_load(&d->streams, desc, &at, &k->host, why, sizeof(why));
 
 	/* That its library is not here is no fault of the file's. */
+	if (!err)
+		k->tells = k->host.file->behind ? GPU_TELLS_ALL : GPU_TELLS_NOTHING;
 	if (err)
 		gpu_log(d->stack, k->host.call ? ARAX_LOG_INFO : ARAX_LOG_ERR,
 			"%s: %s: %s: %s", d->name, desc->file, desc->symbol, why);
@@ -52,9 +54,9 @@ void gpu_stream_close(struct gpu_device *d)
 }
 
 int gpu_stream_call(struct gpu_device *d, const struct gpu_kernel *k, const struct arax_launch *l,
-		    uint32_t lane)
+		    const struct gpu_result *result, uint32_t lane)
 {
-	const struct arax_stream at = place_of(d);
+	struct arax_stream at = place_of(d);
 	struct arax_launch_range ranges[PARAMS_MAX];
 	struct arax_launch own = *l;
 
@@ -64,5 +66,6 @@ int gpu_stream_call(struct gpu_device *d, const struct gpu_kernel *k, const stru
 			ranges[i].data = NULL;
 	}
 	own.ranges = ranges;
+	at.result = result;
 	return stream_call(&k->host, &own, &at, d->lanes[lane].stream, lane);
 }

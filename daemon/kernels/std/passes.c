@@ -23,7 +23,8 @@ ARAX_KERNEL arax_stream_fn arax_std_passes_sum_f32, arax_std_passes_sum_f64,
 #define BLOCKS		4u
 #define MORE_BLOCKS	8u
 
-#define ARGS(...)	((void *[]){ __VA_ARGS__ })
+/* And last what all of them take. */
+#define ARGS(...)	((void *[]){ __VA_ARGS__, (void *)s->result })
 
 static bool has_items(const struct arax_launch *l, uint32_t i, uint64_t items, uint64_t bytes)
 {
@@ -329,18 +330,20 @@ struct sorting {
 
 static int sort_tiles(const struct sorting *o, uint32_t all_merges)
 {
+	const struct arax_stream *s = o->s;
 	struct sorting a = *o;
 
-	return pass_launch(o->s, o->st, o->tile, (uint32_t)pieces(o->n, SORT_BLOCK), 1,
+	return pass_launch(s, o->st, o->tile, (uint32_t)pieces(o->n, SORT_BLOCK), 1,
 			   o->value ? ARGS(&a.key, &a.value, &a.n, &all_merges) :
 				      ARGS(&a.key, &a.n, &all_merges));
 }
 
 static int sort_far(const struct sorting *o, uint32_t step, uint32_t steps, uint32_t from_ends)
 {
+	const struct arax_stream *s = o->s;
 	struct sorting a = *o;
 
-	return pass_launch(o->s, o->st, o->far,
+	return pass_launch(s, o->st, o->far,
 			   blocks_of(o->st, o->far, SORT_GROUPS(o->n, step, steps)), 1,
 			   o->value ? ARGS(&a.key, &a.value, &a.n, &step, &steps, &from_ends) :
 				      ARGS(&a.key, &a.n, &step, &steps, &from_ends));

@@ -3,8 +3,10 @@
 
 #define COUNT_AHEAD	8u	/* items that a thread reads at once */
 
-PASS_KERNEL arax_pass_clear(uint32_t *bin, uint32_t bins)
+PASS_KERNEL arax_pass_clear(uint32_t *bin, uint32_t bins, arax_gpu_result result)
 {
+	if (result.canceled())
+		return;
 	for (uint64_t b = arax_group() * threads() + thread(); b < bins; b += arax_groups() * threads())
 		bin[b] = 0;
 }
@@ -50,7 +52,7 @@ static __device__ inline void add_counts(const counts &c, uint32_t *bin)
 }
 
 /* By words, where these are aligned: any byte has a bin. */
-PASS_KERNEL arax_pass_count_u8(const uint8_t *x, uint32_t *bin, uint32_t n)
+PASS_KERNEL arax_pass_count_u8(const uint8_t *x, uint32_t *bin, uint32_t n, arax_gpu_result result)
 {
 	__shared__ uint32_t room[256 * COUNT_COPIES];
 	const counts c = no_counts(room, 0, 256);
@@ -59,6 +61,8 @@ PASS_KERNEL arax_pass_count_u8(const uint8_t *x, uint32_t *bin, uint32_t n)
 	const wide<uint32_t> *w = (const wide<uint32_t> *)(x + head);
 	uint32_t *count = copy_of(c);
 
+	if (result.canceled())
+		return;
 	for (uint64_t i = me; i < nr; i += 2 * step) {
 		wide<uint32_t> v[2];
 		const uint32_t both = i + step < nr ? 2 : 1;
@@ -80,7 +84,7 @@ PASS_KERNEL arax_pass_count_u8(const uint8_t *x, uint32_t *bin, uint32_t n)
 
 /* Of bins, block row y has those from y * COUNT_ROOM on. */
 PASS_KERNEL arax_pass_count_f32(const float *x, uint32_t *bin, float low, float high, float scale,
-				    uint32_t n, uint32_t bins)
+				    uint32_t n, uint32_t bins, arax_gpu_result result)
 {
 	__shared__ uint32_t room[COUNT_ROOM];
 	const uint32_t first = blockIdx.y * COUNT_ROOM;
@@ -88,6 +92,8 @@ PASS_KERNEL arax_pass_count_f32(const float *x, uint32_t *bin, float low, float 
 	const uint64_t step = (uint64_t)gridDim.x * threads();
 	uint32_t *count = copy_of(c);
 
+	if (result.canceled())
+		return;
 	for (uint64_t i = (uint64_t)blockIdx.x * threads() + thread(); i < n; i += COUNT_AHEAD * step) {
 		float v[COUNT_AHEAD];
 

@@ -8,6 +8,8 @@
 
 ARAX_KERNEL arax_stream_open_fn arax_stream_open;
 ARAX_KERNEL arax_stream_close_fn arax_stream_close;
+ARAX_KERNEL arax_stream_behind_value arax_stream_behind;
+ARAX_KERNEL arax_stream_behind_value arax_stream_behind = 1;
 
 /*
  * Alike in CUDA and HIP but for their names: handles are pointers, an error is an int, and an address
@@ -73,6 +75,10 @@ int arax_stream_open(const struct arax_stream *s, char *why, size_t len)
 	struct calls calls;
 	const char *missing = find_calls(s->driver, &calls);
 
+	if (s->size < sizeof(*s)) {
+		snprintf(why, len, "araxd is older than these kernels");
+		return -EOPNOTSUPP;
+	}
 	if (!missing)
 		return 0;
 	snprintf(why, len, "there is no %s in the driver", missing);

@@ -10,7 +10,8 @@
  */
 PASS_KERNEL arax_pass_mean_sums(const float *x, const uint32_t *label, double *sum,
 				    uint32_t *count, uint32_t n, uint32_t dims, uint32_t k,
-				    uint32_t wide, uint32_t centers, uint32_t teams, uint32_t tiles)
+				    uint32_t wide, uint32_t centers, uint32_t teams, uint32_t tiles,
+				    arax_gpu_result result)
 {
 	__shared__ double sums[MEAN_SUMS];
 	__shared__ uint32_t counts[MEAN_COUNTS];
@@ -21,6 +22,8 @@ PASS_KERNEL arax_pass_mean_sums(const float *x, const uint32_t *label, double *s
 	const uint32_t team = thread() / wide, at = thread() % wide, d = d0 + at;
 	const uint64_t end = PART(n, parts, part + 1ull);
 
+	if (result.canceled())
+		return;
 	for (uint32_t i = thread(); i < teams * centers * wide; i += threads())
 		sums[i] = 0;
 	for (uint32_t i = thread(); i < teams * centers; i += threads())
@@ -63,7 +66,7 @@ PASS_KERNEL arax_pass_mean_sums(const float *x, const uint32_t *label, double *s
 
 /* Several threads take turns in the parts of each number. */
 PASS_KERNEL arax_pass_means(const double *sum, const uint32_t *count, float *center,
-				uint32_t dims, uint32_t k, uint32_t parts)
+				uint32_t dims, uint32_t k, uint32_t parts, arax_gpu_result result)
 {
 	__shared__ double sums[PASS_THREADS];
 	__shared__ uint32_t counts[PASS_THREADS];
@@ -72,6 +75,8 @@ PASS_KERNEL arax_pass_means(const double *sum, const uint32_t *count, float *cen
 	double of = 0;
 	uint32_t nr = 0;
 
+	if (result.canceled())
+		return;
 	for (uint32_t p = me / each; i < all && p < parts; p += slices) {
 		of += sum[p * all + i];
 		nr += count[(uint64_t)p * k + i / dims];

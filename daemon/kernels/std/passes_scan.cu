@@ -92,34 +92,44 @@ static __device__ inline void scan_part(const T *x, const W *part, T *y, uint32_
 	}
 }
 
-PASS_KERNEL arax_pass_scan_sums_u32(const uint32_t *x, uint32_t *part, uint32_t n)
+PASS_KERNEL arax_pass_scan_sums_u32(const uint32_t *x, uint32_t *part, uint32_t n,
+				    arax_gpu_result result)
 {
 	__shared__ uint32_t room[PASS_THREADS];
 
+	if (result.canceled())
+		return;
 	sum_of_part<sum_of_words>(x, part, n, room);
 }
 
-PASS_KERNEL arax_pass_scan_sums_f32(const float *x, double *part, uint32_t n)
+PASS_KERNEL arax_pass_scan_sums_f32(const float *x, double *part, uint32_t n,
+				    arax_gpu_result result)
 {
 	__shared__ double room[PASS_THREADS];
 
+	if (result.canceled())
+		return;
 	sum_of_part<sum_of<float>>(x, part, n, room);
 }
 
 /* As many blocks as the pass before had. */
 PASS_KERNEL arax_pass_scan_u32(const uint32_t *x, const uint32_t *part, uint32_t *y, uint32_t n,
-				   uint32_t exclusive)
+				   uint32_t exclusive, arax_gpu_result result)
 {
 	__shared__ uint32_t room[SCAN_ROOM], sums[2 * PASS_THREADS];
 
+	if (result.canceled())
+		return;
 	scan_part(x, part, y, n, exclusive, room, sums);
 }
 
 PASS_KERNEL arax_pass_scan_f32(const float *x, const double *part, float *y, uint32_t n,
-				   uint32_t exclusive)
+				   uint32_t exclusive, arax_gpu_result result)
 {
 	__shared__ float room[SCAN_ROOM];
 	__shared__ double sums[2 * PASS_THREADS];
 
+	if (result.canceled())
+		return;
 	scan_part(x, part, y, n, exclusive, room, sums);
 }

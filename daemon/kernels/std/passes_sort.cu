@@ -139,42 +139,56 @@ static __device__ inline void sort_far(const K &keys, uint32_t n, uint32_t step,
 		steps_of<1, T>(items, i, step, from_ends);
 }
 
-PASS_KERNEL arax_pass_sort_tile_u32(uint32_t *key, uint32_t n, uint32_t all_merges)
+PASS_KERNEL arax_pass_sort_tile_u32(uint32_t *key, uint32_t n, uint32_t all_merges,
+				    arax_gpu_result result)
 {
 	__shared__ uint32_t room[SORT_ROOM];
 
+	if (result.canceled())
+		return;
 	sort_tile(keys_u32{ key }, n, all_merges, room);
 }
 
-PASS_KERNEL arax_pass_sort_tile_f32(uint32_t *key, uint32_t n, uint32_t all_merges)
+PASS_KERNEL arax_pass_sort_tile_f32(uint32_t *key, uint32_t n, uint32_t all_merges,
+				    arax_gpu_result result)
 {
 	__shared__ uint32_t room[SORT_ROOM];
 
+	if (result.canceled())
+		return;
 	sort_tile(keys_f32{ key }, n, all_merges, room);
 }
 
 PASS_KERNEL arax_pass_sort_tile_pairs(uint32_t *key, uint32_t *value, uint32_t n,
-					  uint32_t all_merges)
+					  uint32_t all_merges, arax_gpu_result result)
 {
 	__shared__ uint64_t room[SORT_ROOM];
 
+	if (result.canceled())
+		return;
 	sort_tile(keys_pairs{ key, value }, n, all_merges, room);
 }
 
 PASS_KERNEL arax_pass_sort_far_u32(uint32_t *key, uint32_t n, uint32_t step, uint32_t steps,
-				       uint32_t from_ends)
+				       uint32_t from_ends, arax_gpu_result result)
 {
+	if (result.canceled())
+		return;
 	sort_far(keys_u32{ key }, n, step, steps, from_ends);
 }
 
 PASS_KERNEL arax_pass_sort_far_f32(uint32_t *key, uint32_t n, uint32_t step, uint32_t steps,
-				       uint32_t from_ends)
+				       uint32_t from_ends, arax_gpu_result result)
 {
+	if (result.canceled())
+		return;
 	sort_far(keys_f32{ key }, n, step, steps, from_ends);
 }
 
 PASS_KERNEL arax_pass_sort_far_pairs(uint32_t *key, uint32_t *value, uint32_t n, uint32_t step,
-					 uint32_t steps, uint32_t from_ends)
+					 uint32_t steps, uint32_t from_ends, arax_gpu_result result)
 {
+	if (result.canceled())
+		return;
 	sort_far(keys_pairs{ key, value }, n, step, steps, from_ends);
 }

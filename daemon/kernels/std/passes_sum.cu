@@ -152,58 +152,77 @@ static __device__ inline void part_of(const Op &op, const typename Op::item *x,
 		part[arax_group()] = all;
 }
 
-PASS_KERNEL arax_pass_sum_f32(const float *x, double *part, uint32_t n)
+PASS_KERNEL arax_pass_sum_f32(const float *x, double *part, uint32_t n, arax_gpu_result result)
 {
 	__shared__ double room[PASS_THREADS];
 
+	if (result.canceled())
+		return;
 	part_of(sum_of<float>(), x, x, part, n, room);
 }
 
-PASS_KERNEL arax_pass_sum_f64(const double *x, double *part, uint32_t n)
+PASS_KERNEL arax_pass_sum_f64(const double *x, double *part, uint32_t n, arax_gpu_result result)
 {
 	__shared__ double room[PASS_THREADS];
 
+	if (result.canceled())
+		return;
 	part_of(sum_of<double>(), x, x, part, n, room);
 }
 
-PASS_KERNEL arax_pass_dot_f32(const float *x, const float *y, double *part, uint32_t n)
+PASS_KERNEL arax_pass_dot_f32(const float *x, const float *y, double *part, uint32_t n,
+			      arax_gpu_result result)
 {
 	__shared__ double room[PASS_THREADS];
 
+	if (result.canceled())
+		return;
 	part_of(sum_of_products(), x, y, part, n, room);
 }
 
-PASS_KERNEL arax_pass_sum_diff(const float *x, const float *y, double *part, uint32_t n)
+PASS_KERNEL arax_pass_sum_diff(const float *x, const float *y, double *part, uint32_t n,
+			       arax_gpu_result result)
 {
 	__shared__ double room[PASS_THREADS];
 
+	if (result.canceled())
+		return;
 	part_of(sum_of_differences(), x, y, part, n, room);
 }
 
-PASS_KERNEL arax_pass_greatest(const float *x, float *part, uint32_t n, float sign)
+PASS_KERNEL arax_pass_greatest(const float *x, float *part, uint32_t n, float sign,
+			       arax_gpu_result result)
 {
 	__shared__ float room[PASS_THREADS];
 
+	if (result.canceled())
+		return;
 	part_of(greatest{ sign }, x, x, part, n, room);
 }
 
 /* By one block.  @add: to what is in *@to. */
-PASS_KERNEL arax_pass_sum_parts(const double *part, double *to, uint32_t parts, uint32_t add)
+PASS_KERNEL arax_pass_sum_parts(const double *part, double *to, uint32_t parts, uint32_t add,
+				arax_gpu_result result)
 {
 	__shared__ double room[PASS_THREADS];
 	double all = of_block(sum_of<double>(),
 			      share_of(sum_of<double>(), part, part, parts, thread(), threads()), room);
 
+	if (result.canceled())
+		return;
 	if (!thread())
 		*to = add ? *to + all : all;
 }
 
-PASS_KERNEL arax_pass_greatest_parts(const float *part, float *to, uint32_t parts, float sign)
+PASS_KERNEL arax_pass_greatest_parts(const float *part, float *to, uint32_t parts, float sign,
+				     arax_gpu_result result)
 {
 	__shared__ float room[PASS_THREADS];
 	const greatest op = { 1 };
 	float best = of_block(op, share_of(op, part, part, parts, thread(), threads()), room);
 
+	if (result.canceled())
+		return;
 	if (!thread())
 		*to = sign * best;
 }

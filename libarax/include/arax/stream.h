@@ -69,6 +69,8 @@ extern "C" {
  * @driver:	what dlopen() gave for the vendor's driver, whose @stream and @context are; NULL on
  *		OpenCL devices.  A library that comes with a driver of its own must not be used.
  * @arch:	for whom code is compiled, as "gfx90a" or "9.0"; NULL on OpenCL devices
+ * @result:	the struct arax_gpu_result (arax/gpu.h) of this launch, for kernels of the file's own
+ *		that it puts onto @stream; NULL on OpenCL devices.  See arax_stream_behind
  */
 struct arax_stream {
 	uint32_t size;
@@ -79,13 +81,14 @@ struct arax_stream {
 	void **state;
 	void *driver;
 	const char *arch;
+	const void *result;
 };
 
 /* The type of such a function. */
 typedef int arax_stream_fn(const struct arax_launch *launch, const struct arax_stream *stream);
 
 /*
- * A file may have these two, by their names.
+ * A file may have these, by their names.
  *
  * arax_stream_open(): whether its functions can work on the device, asked once for each of them
  * there (@stream and @state are NULL).  0, or a negative errno with the reason in @why, of @len
@@ -96,6 +99,12 @@ typedef int arax_stream_fn(const struct arax_launch *launch, const struct arax_s
  */
 typedef int arax_stream_open_fn(const struct arax_stream *stream, char *why, size_t len);
 typedef void arax_stream_close_fn(const struct arax_stream *stream);
+/*
+ * const uint32_t arax_stream_behind = 1: all that its functions put onto the stream are kernels that
+ * get @result and look whether they are to run.  So they are called before the launches have ended
+ * whose results they need.  What they return is told then; kernels that have been put there do not fail.
+ */
+typedef const uint32_t arax_stream_behind_value;
 
 #ifdef __cplusplus
 }
