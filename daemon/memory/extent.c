@@ -344,7 +344,7 @@ static int extent_create(struct memory *m, struct memory_buffer *b, uint32_t dev
 	e->pins = 1;
 	e->start = start;
 	e->end = end;
-	pthread_mutex_init(&e->load, NULL);
+	brief_mutex_init(&e->load);
 	memory_lock(m);
 	e->number = ++m->created;
 	extent_link(m, e);

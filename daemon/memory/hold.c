@@ -458,7 +458,7 @@ int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, ui
 	/* Who is entering may wait for what this thread has to do first. */
 	if (until)
 		pthread_mutex_lock(&d->entering);
-	else if (pthread_mutex_trylock(&d->entering))
+	else if (!brief_mutex_try(&d->entering))
 		return -EAGAIN;
 	do {
 		d->ranges = ranges;

@@ -34,6 +34,7 @@
 
 #include <pthread.h>
 
+#include "daemon/brief_mutex.h"
 #include "daemon/memory/intervals.h"
 #include "daemon/memory/memory.h"
 #include "daemon/memory/treap.h"

@@ -47,8 +47,8 @@ int memory_create(uint32_t nr_devices, struct memory **out)
 
 	if (!m)
 		return -ENOMEM;
-	pthread_mutex_init(&m->charging, NULL);
-	pthread_mutex_init(&m->lock, NULL);
+	brief_mutex_init(&m->charging);
+	brief_mutex_init(&m->lock);
 	pthread_condattr_init(&cond);
 	pthread_condattr_setclock(&cond, CLOCK_MONOTONIC);
 	pthread_cond_init(&m->settled, &cond);
@@ -164,7 +164,7 @@ int memory_add_device(struct memory *m, uint32_t device, const struct memory_ops
 	d->in = (struct rate){ .latency_ns = LATENCY_NS, .ns_per_byte = NS_PER_BYTE };
 	d->out = d->in;
 	assume_direct(m, d);
-	pthread_mutex_init(&d->entering, NULL);
+	brief_mutex_init(&d->entering);
 	return 0;
 }
 

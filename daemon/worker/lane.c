@@ -10,6 +10,7 @@
 
 #include "daemon/awake.h"
 #include "daemon/backends/device.h"
+#include "daemon/brief_mutex.h"
 #include "daemon/preempted.h"
 #include "daemon/worker/inside.h"
 
@@ -566,7 +567,7 @@ int lanes_create(struct runner *r, uint32_t nr)
 		lane->runner = r;
 		lane->index = i;
 		lane->tail = &lane->head;
-		pthread_mutex_init(&lane->lock, NULL);
+		brief_mutex_init(&lane->lock);
 		pthread_cond_init(&lane->cond, NULL);
 		r->nr_lanes++;
 		err = start_thread(r, lane);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "daemon/backends/gpu/gpu.h"
+#include "daemon/brief_mutex.h"
 
 /* Left to the driver: stacks, printf buffers, modules, what fragmentation takes. */
 #define RESERVE_PART	16
@@ -316,7 +317,7 @@ int gpu_device_open(struct gpu_stack *s, uint32_t index, struct gpu_device **dev
 	d->careful = s->options.careful ? GPU_CAREFUL : 0;
 	pthread_rwlock_init(&d->context_lock, NULL);
 	pthread_mutex_init(&d->alone, NULL);
-	pthread_mutex_init(&d->memory_lock, NULL);
+	brief_mutex_init(&d->memory_lock);
 	pthread_mutex_init(&d->modules_lock, NULL);
 	for (uint32_t i = 0; i < GPU_MAX_LANES; i++)
 		pthread_mutex_init(&d->lanes[i].lock, NULL);
