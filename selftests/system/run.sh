@@ -88,7 +88,7 @@ system() {
 		done
 		counted "$LOGGED" 600 || { echo "araxd didn't say $LOGGED" >&2; status=1; }
 	fi
-	kill -USR1 $daemon; sleep 0.3; cp "$work/log" /tmp/lastlog.${1##*/} 2>/dev/null; kill "$daemon" 2>/dev/null || true
+	kill "$daemon" 2>/dev/null || true
 	wait "$daemon" || { echo "araxd did not end cleanly:" >&2; tail -n 100 "$work/log" >&2; status=1; }
 	daemon=
 }
@@ -163,7 +163,7 @@ coherent_emulated() {
 			EMULATED_DEVICES=2 coherent_on $name "$evicted" cuda "\"library=$driver\", $small" ;;
 		-behind)
 			# On one lane: what a task needs is by others that are on it still.
-			EMULATED_DEVICES=1 coherent_on $name$part 'behind=[1-9][0-9][0-9]' cuda \
+			ARAX_TEST_NARROW=1 EMULATED_DEVICES=1 coherent_on $name$part 'behind=[1-9][0-9][0-9]' cuda \
 				"\"library=$driver\", \"lanes=1\", \"memory=2M\"" 'enable = false' ;;
 		-lost)
 			EMULATED_DEVICES=2 EMULATED_FAULT=500:214:1000000:700 \
@@ -185,6 +185,8 @@ coherent_emulated() {
 coherent_cuda() {
 	if has_ptx system/coherent-cuda && has system/coherent-cuda cuda '"memory=2M"'; then
 		coherent_on system/coherent-cuda "$evicted" cuda '"memory=2M"'
+		ARAX_TEST_NARROW=1 coherent_on system/coherent-cuda-behind 'behind=[1-9][0-9][0-9]' cuda \
+			'"lanes=1", "memory=2M"' 'enable = false'
 	fi
 	join
 }
