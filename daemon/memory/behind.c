@@ -113,9 +113,9 @@ static bool can_take_over(const struct memory_range *r, uint32_t device, const s
 	return true;
 }
 
-/* (locked) What it would take to bring the rest of an input; UINT64_MAX: it is elsewhere. */
-static uint64_t rest_ns(const struct memory *m, const struct memory_range *r,
-			const struct bringing *b)
+/* (locked) Adds to @ns what it would take to bring the rest of an input; false: it is elsewhere. */
+static bool add_rest(const struct memory *m, const struct memory_range *r, const struct bringing *b,
+		     uint64_t *ns)
 {
 	const struct memory_extent *e = r->extent;
 	uint64_t start, end, bytes, gap_start, gap_end, sum = 0;
@@ -126,24 +126,25 @@ static uint64_t rest_ns(const struct memory *m, const struct memory_range *r,
 		     behind_gap(e, &e->valid, b, start, end, b->seq, trusted_since(m, r),
 				&gap_start, &gap_end); start = gap_end) {
 			if (is_dirty(r->buffer, gap_start, gap_end))
-				return UINT64_MAX;
+				return false;
 			sum += gap_end - gap_start;
 		}
 	}
-	return sum ? (uint64_t)rate_ns(&m->devices[e->device].in, sum) : 0;
+	*ns += sum ? (uint64_t)rate_ns(&m->devices[e->device].in, sum) : 0;
+	return true;
 }
 
 int behind_check(struct memory *m, uint32_t device, const struct bringing *b, uint64_t most_ns)
 {
-	uint64_t ns = 0, rest;
 	bool fine = true;
+	uint64_t ns = 0;
 
 	memory_lock(m);
 	for (uint32_t i = 0; i < b->nr_own && fine; i++) {
 		const struct memory_range *r = &b->own[i];
 
-		rest = r->access & ARAX_IN ? rest_ns(m, r, b) : 0;
-		fine = rest <= most_ns && (ns += rest) <= most_ns && can_take_over(r, device, b);
+		fine = (!(r->access & ARAX_IN) || add_rest(m, r, b, &ns)) && ns <= most_ns &&
+		       can_take_over(r, device, b);
 	}
 	m->devices[device].stats.behind += fine;
 	pthread_mutex_unlock(&m->lock);

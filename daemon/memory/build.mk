@@ -3,7 +3,7 @@
 MEMORY_SRCS := $(addprefix daemon/memory/,ahead.c behind.c extent.c find.c foresee.c hold.c intervals.c lazy.c \
 			memory.c reach.c room.c stage.c treap.c upcoming.c victim.c) \
 	       daemon/complaints.c daemon/log.c daemon/reason.c
-MEMORY_TEST_SRCS := $(addprefix selftests/unit/,memory_test.c memory_ahead.c memory_coherence.c memory_fake.c \
+MEMORY_TEST_SRCS := $(addprefix selftests/unit/,memory_test.c memory_ahead.c memory_behind.c memory_coherence.c memory_fake.c \
 				    memory_room.c memory_upcoming.c) \
 		    $(MEMORY_SRCS) $(sort $(wildcard daemon/graph/*.c))
 $(foreach v,plain asan tsan,\

@@ -63,6 +63,8 @@ static const struct memory_owner nobody __attribute__((unused)) = { 1, 1 };
 TCase *coherence_case(void);
 /* memory_ahead.c */
 TCase *ahead_case(void);
+/* memory_behind.c */
+TCase *behind_case(void);
 /* memory_upcoming.c */
 TCase *upcoming_case(void);
 /* memory_room.c */

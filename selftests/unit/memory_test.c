@@ -2516,6 +2516,7 @@ int main(void)
 	suite_add_tcase(suite, upcoming_case());
 	suite_add_tcase(suite, room_case());
 	suite_add_tcase(suite, ahead_case());
+	suite_add_tcase(suite, behind_case());
 	suite_add_tcase(suite, coherence_case());
 	sr = srunner_create(suite);
 	srunner_run_all(sr, CK_ENV);
