@@ -31,7 +31,7 @@ static void end_states(struct stream_file *file, const struct arax_stream *at, v
 /* Another reference to the library is the caller's, or goes. */
 static struct stream_file *find(struct stream_files *files, void *library)
 {
-	arax_stream_behind_value *behind;
+	const uint32_t *behind;
 	struct stream_file *file;
 
 	for (file = files->first; file; file = file->next)

@@ -124,6 +124,16 @@ ARAX_GPU_KERNEL test_order(int32_t *x, uint64_t n, int32_t err, arax_gpu_result 
 		*result = err;
 }
 
+ARAX_GPU_KERNEL test_twice(int32_t *x, uint64_t n, int32_t err, arax_gpu_result result)
+{
+	if (result.canceled())
+		return;
+	if (n)
+		x[0]++;
+	*result = err;
+	*result = 0;
+}
+
 ARAX_GPU_KERNEL test_gate_order(int32_t *x, uint64_t n, int32_t err, arax_gpu_result result)
 {
 	if (result.canceled())
@@ -281,6 +291,7 @@ static const kernel kernels[] = {
 	KERNEL(test_add, false), KERNEL(test_inc, false),
 	KERNEL(test_sizes, false), KERNEL(test_plain, false), KERNEL(test_result, false),
 	KERNEL(test_order, false), KERNEL(test_gate_order, false),
+	KERNEL(test_twice, false),
 	KERNEL(test_groups, false), KERNEL(test_trap, false), KERNEL(test_gate, false),
 };
 

@@ -370,6 +370,91 @@ START_TEST(rows_share_the_items)
 }
 END_TEST
 
+static int submit_after(void *kernel, uint32_t grid, uint32_t block,
+			const struct arax_launch_range *r, uint32_t nr, const void *args,
+			uint32_t arg_len, uint32_t after)
+{
+	struct arax_launch l = {
+		.size = sizeof(l), .nr_ranges = nr, .grid = { grid, 1, 1 }, .block = { block, 1, 1 },
+		.group_end = grid, .ranges = r, .args = args, .arg_len = arg_len,
+	};
+	struct arax_backend_run run = { .size = sizeof(run), .kernel = kernel, .launch = &l,
+					.name = "test", .after = after };
+
+	return device_submit(dev, &run, after);
+}
+
+/* An implementation that is refused by what it is asked for, and says so: square of nothing. */
+static void *load_refused(void)
+{
+	const struct kernel *k = registry_find(registry, "square");
+	const struct kernel_impl *impl = kernel_impl(k, KIND);
+	struct arax_backend_kernel desc = {
+		.size = sizeof(desc), .fd = impl->fd, .file = impl->file, .symbol = impl->symbol,
+		.signature = k->sig.text,
+	};
+	void *kernel;
+
+	ck_assert_int_eq(device_kernel_load(dev, &desc, &kernel), 0);
+	return kernel;
+}
+
+/*
+ * Behind one that fails nothing is touched, by any of them; functions of vendors' libraries, and
+ * they alone, can't see to that, and say so.
+ */
+START_TEST(behind_a_failure)
+{
+	static const struct arax_launch_range nothing[2] = { { .count = 1 }, { .count = 1 } };
+	static const uint32_t one = 1;
+	struct arax_backend_done done;
+	uint32_t canceled = 0, wait = 0;
+	struct tried e = { 0 };
+	void *refused;
+
+	open_all(variants[0]);
+	if (!device_follows(dev)) {
+		be_skip("behind_a_failure", "this device's launches don't begin before others have ended");
+		close_all();
+		return;
+	}
+	refused = load_refused();
+	while (next_case(&e)) {
+		for (int round = 0; round < 2; round++) {
+			struct ranges ranges;
+			struct trial t;
+			int err;
+
+			trial_open(&t, e.c, round ? SIZE_SOME : SIZE_HUGE);
+			place(&t, &ranges);
+			ck_assert_int_eq(submit_after(refused, 1, 1, nothing, 2, &one, 4, 0), 0);
+			err = submit_after(e.kernel, 3, BLOCK, ranges.r, ranges.nr, t.args, t.arg_len, 1);
+			ck_assert_int_eq(device_wait(dev, 0, &done), 0);
+			ck_assert_int_eq(done.result, -EINVAL);
+			if (!err) {
+				ck_assert_int_eq(device_wait(dev, 0, &done), 0);
+				ck_assert_msg(done.result == -ECANCELED &&
+					      done.flags == ARAX_DONE_NOT_RUN, "%s of %s: %d, flags %#x",
+					      e.impl->symbol, e.impl->file, done.result, done.flags);
+			}
+			ck_assert_msg(!err || (e.impl->host && (err == -EAGAIN || err == -EOPNOTSUPP)) ||
+				      KIND == ARAX_DEVICE_HIP, "%s of %s: %d", e.impl->symbol,
+				      e.impl->file, err);
+			canceled += !err;
+			wait += err == -EAGAIN;
+			take_back(&t, &ranges);
+			trial_check_untouched(&t, " by a launch behind one that failed");
+			trial_close(&t);
+		}
+		unload(&e);
+	}
+	printf("# %u launches behind one that failed did nothing, %u have to wait for its end\n", canceled,
+	       wait);
+	device_kernel_unload(dev, refused);
+	close_all();
+}
+END_TEST
+
 /* @nr: variants; @before: of each test, may be NULL */
 static Suite *case_suite(const char *name, int nr, SFun before)
 {
@@ -388,6 +473,7 @@ static Suite *case_suite(const char *name, int nr, SFun before)
 	}
 	tcase_add_loop_test(t, references, 0, nr);
 	tcase_add_test(t, rows_share_the_items);
+	tcase_add_test(t, behind_a_failure);
 	if (WITH_RACES) {
 		tcase_add_loop_test(t, lengths_are_checked, 0, nr);
 		tcase_add_test(t, wild_arguments);

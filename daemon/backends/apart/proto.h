@@ -18,7 +18,7 @@
 #include "daemon/backend.h"
 #include "daemon/reason.h"
 
-#define APART_VERSION	2u
+#define APART_VERSION	3u
 
 /* The helper's descriptors. */
 #define APART_FD_SOCKET	3

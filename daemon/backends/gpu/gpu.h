@@ -110,6 +110,7 @@ struct gpu_words {
 
 /* Of the device: by launches of a lane, whether they have failed. */
 #define GPU_RESULTS	ARAX_LANE_DEPTH
+#define GPU_CANCELED	INT32_MIN	/* result of one that did nothing: ARAX_GPU_CANCELED */
 
 /*
  * The last parameter of a kernel: arax_gpu_result of arax/gpu.h, or @value alone.  The driver takes
@@ -159,7 +160,6 @@ struct gpu_lane {
 	uint64_t ended_ns;			/* when the last launch was seen to have ended */
 	uint32_t launched;			/* number of the last one */
 	uint64_t failed;			/* what its launches write to, if they fail */
-	uint32_t seen_failed[GPU_RESULTS];	/* the same of those that have been reported */
 	struct gpu_launch launches[ARAX_LANE_DEPTH];
 };
 

@@ -309,8 +309,11 @@ static int look_back(struct gpu_device *d, struct gpu_lane *lane, struct gpu_lau
 	err = failed(d, own, k, err);
 	if (err)
 		return err;
-	*device_ns = time_of(d, lane, own, k);
 	err = *(volatile int32_t *)&own->words->result;
+	/* What it takes to do nothing is not what the kernel takes. */
+	if (err == GPU_CANCELED && own->result.behind[0])
+		return err;
+	*device_ns = time_of(d, lane, own, k);
 	/* A kernel does not say that its device is lost: this would be taken for it. */
 	return err == -ENODEV ? -EIO : err;
 }
@@ -324,6 +327,7 @@ static int wait_for(struct gpu_device *d, const struct gpu_launch *own, struct g
 	return gpu_await(d, &own->end, usual > spent ? usual - spent : 0);
 }
 
+/* Of a launch that is submitted. */
 static uint32_t run_after(const struct arax_backend_run *run)
 {
 	return run->size >= offsetof(struct arax_backend_run, after) + sizeof(run->after) ?
@@ -358,8 +362,10 @@ static void number(struct gpu_lane *lane, struct gpu_launch *own, uint32_t after
 {
 	uint32_t n = 0;
 
-	if (!++lane->launched)
-		lane->launched = 1;
+	/* So that words are others' than those of all that are under way, whichever have been refused. */
+	lane->launched += ((uint32_t)(own - lane->launches) - lane->launched - 1) % GPU_RESULTS + 1;
+	if (!lane->launched)
+		lane->launched = GPU_RESULTS;
 	own->result = (struct gpu_result){ .value = own->words_address, .failed = lane->failed,
 					   .number = lane->launched };
 	for (uint32_t i = 1; after; i++, after >>= 1)
@@ -367,17 +373,9 @@ static void number(struct gpu_lane *lane, struct gpu_launch *own, uint32_t after
 			own->result.behind[n++] = launch_before(lane, i)->result.number;
 }
 
-/* Of those that it was to come after one has failed: as the device has seen, too. */
-static bool was_canceled(const struct gpu_lane *lane, const struct gpu_launch *own)
-{
-	for (uint32_t i = 0; i < 3 && own->result.behind[i]; i++)
-		if (lane->seen_failed[own->result.behind[i] % GPU_RESULTS] == own->result.behind[i])
-			return true;
-	return false;
-}
-
 /* (entered: memory that is there now stays until the end) */
-static int prepare(struct launch *x, struct gpu_device *d, const struct arax_backend_run *run)
+static int prepare(struct launch *x, struct gpu_device *d, const struct arax_backend_run *run,
+		   uint32_t after)
 {
 	int err;
 
@@ -386,7 +384,7 @@ static int prepare(struct launch *x, struct gpu_device *d, const struct arax_bac
 	x->lane = &d->lanes[run->lane % d->nr_lanes];
 	x->own = &x->lane->launches[(x->lane->first + x->lane->under_way) % ARAX_LANE_DEPTH];
 	x->l = run->launch;
-	number(x->lane, x->own, run_after(run));
+	number(x->lane, x->own, after);
 	err = x->k->module ? check_geometry(x) : 0;
 	return err ? err : set_params(x);
 }
@@ -415,7 +413,7 @@ int gpu_run(struct gpu_device *d, struct arax_backend_run *run)
 	alone = begin_alone(d);
 	err = gpu_enter(d);
 	if (!err) {
-		err = prepare(&x, d, run);
+		err = prepare(&x, d, run, 0);
 		if (!err) {
 			err = start(&x, true);
 			if (!err)
@@ -445,11 +443,11 @@ int gpu_submit(struct gpu_device *d, const struct arax_backend_run *run, uint64_
 	if (__atomic_load_n(&d->careful, __ATOMIC_RELAXED))
 		return -EAGAIN;
 	pthread_mutex_lock(&lane->lock);
-	err = lane->under_way == ARAX_LANE_DEPTH || !may_come_after(lane, run->kernel, run_after(run)) ?
-	      -EAGAIN : gpu_enter(d);
+	err = lane->under_way == ARAX_LANE_DEPTH ? -EAGAIN : gpu_enter(d);
 	if (err)
 		goto unlock;
-	err = prepare(&x, d, run);
+	err = may_come_after(lane, run->kernel, run_after(run)) ?
+	      prepare(&x, d, run, run_after(run)) : -EAGAIN;
 	if (!err) {
 		err = start(&x, false);
 		/* An error alone can't say so: such a one has been submitted, and ends as lost. */
@@ -505,7 +503,8 @@ static bool has_ended(struct gpu_device *d, struct gpu_lane *lane, struct gpu_la
 			return false;
 		}
 		done->result = look_back(d, lane, own, own->kernel, err, &done->device_ns);
-		if (!done->result && was_canceled(lane, own)) {
+		/* As the device has it: a failure that the host alone has seen kept it from nothing. */
+		if (done->result == GPU_CANCELED && own->result.behind[0]) {
 			done->result = -ECANCELED;
 			done->flags |= ARAX_DONE_NOT_RUN;
 		}
@@ -517,13 +516,9 @@ ended:
 	return true;
 }
 
-/* (lane locked) With @result. */
-static void remove_first(struct gpu_device *d, struct gpu_lane *lane, int result)
+/* (lane locked) */
+static void remove_first(struct gpu_device *d, struct gpu_lane *lane)
 {
-	uint32_t number = lane->launches[lane->first].result.number;
-
-	if (result)
-		lane->seen_failed[number % GPU_RESULTS] = number;
 	lane->first = (lane->first + 1) % ARAX_LANE_DEPTH;
 	lane->under_way--;
 	ended(d);
@@ -542,7 +537,7 @@ int gpu_wait(struct gpu_device *d, uint32_t nr, struct arax_backend_done *done)
 		return -ENOENT;
 	has_ended(d, lane, own, true, done);
 	pthread_mutex_lock(&lane->lock);
-	remove_first(d, lane, done->result);
+	remove_first(d, lane);
 	pthread_mutex_unlock(&lane->lock);
 	return 0;
 }
@@ -557,7 +552,7 @@ static int collect(struct gpu_device *d, struct arax_backend_done *done, uint32_
 		pthread_mutex_lock(&lane->lock);
 		while (n < max && lane->under_way &&
 		       has_ended(d, lane, &lane->launches[lane->first], false, &done[n])) {
-			remove_first(d, lane, done[n].result);
+			remove_first(d, lane);
 			n++;
 		}
 		pthread_mutex_unlock(&lane->lock);

@@ -111,8 +111,7 @@ static __device__ void gemm(const T *a, uint64_t na, const T *b, uint64_t nb, T 
 template <typename T>
 static __device__ void gemv(const T *a, uint64_t na, const T *x, uint64_t nx, T *y, uint64_t ny,
 			    T alpha, T beta, uint32_t m, uint32_t n, uint32_t flags,
-			    arax_gpu_result result,
-			    T *parts)
+			    arax_gpu_result result, T *parts)
 {
 	const bool turned = flags & BLAS_TRANS_A;
 	const uint64_t rows = turned ? n : m, columns = turned ? m : n;

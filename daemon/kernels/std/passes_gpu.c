@@ -8,8 +8,7 @@
 
 ARAX_KERNEL arax_stream_open_fn arax_stream_open;
 ARAX_KERNEL arax_stream_close_fn arax_stream_close;
-ARAX_KERNEL arax_stream_behind_value arax_stream_behind;
-ARAX_KERNEL arax_stream_behind_value arax_stream_behind = 1;
+ARAX_KERNEL const uint32_t arax_stream_behind = 1;
 
 /*
  * Alike in CUDA and HIP but for their names: handles are pointers, an error is an int, and an address

@@ -205,11 +205,12 @@ PASS_KERNEL arax_pass_sum_parts(const double *part, double *to, uint32_t parts, 
 				arax_gpu_result result)
 {
 	__shared__ double room[PASS_THREADS];
-	double all = of_block(sum_of<double>(),
-			      share_of(sum_of<double>(), part, part, parts, thread(), threads()), room);
+	double all;
 
 	if (result.canceled())
 		return;
+	all = of_block(sum_of<double>(),
+		       share_of(sum_of<double>(), part, part, parts, thread(), threads()), room);
 	if (!thread())
 		*to = add ? *to + all : all;
 }
@@ -219,10 +220,11 @@ PASS_KERNEL arax_pass_greatest_parts(const float *part, float *to, uint32_t part
 {
 	__shared__ float room[PASS_THREADS];
 	const greatest op = { 1 };
-	float best = of_block(op, share_of(op, part, part, parts, thread(), threads()), room);
+	float best;
 
 	if (result.canceled())
 		return;
+	best = of_block(op, share_of(op, part, part, parts, thread(), threads()), room);
 	if (!thread())
 		*to = sign * best;
 }

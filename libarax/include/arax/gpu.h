@@ -67,6 +67,7 @@
  * @behind:	those of launches whose results it needs; 0: none
  */
 #define ARAX_GPU_RESULTS	4u
+#define ARAX_GPU_CANCELED	INT32_MIN	/* @value of one that did nothing */
 
 struct arax_gpu_result {
 	struct place {
@@ -74,9 +75,11 @@ struct arax_gpu_result {
 
 		__device__ void operator=(int32_t err) const
 		{
+			/* What those behind it may have seen it does not take back. */
+			if (!err)
+				return;
 			*of->value = err;
-			if (err)
-				of->fail();
+			of->fail();
 		}
 	};
 
@@ -101,6 +104,8 @@ struct arax_gpu_result {
 
 			if (behind[i] && *of == behind[i]) {
 				fail();
+				if (!(blockIdx.x | blockIdx.y | blockIdx.z))
+					*value = ARAX_GPU_CANCELED;
 				return true;
 			}
 		}

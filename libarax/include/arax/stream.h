@@ -70,7 +70,8 @@ extern "C" {
  *		OpenCL devices.  A library that comes with a driver of its own must not be used.
  * @arch:	for whom code is compiled, as "gfx90a" or "9.0"; NULL on OpenCL devices
  * @result:	the struct arax_gpu_result (arax/gpu.h) of this launch, for kernels of the file's own
- *		that it puts onto @stream; NULL on OpenCL devices.  See arax_stream_behind
+ *		that it puts onto @stream; NULL on OpenCL devices.  See arax_stream_behind.  An araxd
+ *		whose @size does not reach so far has none
  */
 struct arax_stream {
 	uint32_t size;
@@ -100,11 +101,11 @@ typedef int arax_stream_fn(const struct arax_launch *launch, const struct arax_s
 typedef int arax_stream_open_fn(const struct arax_stream *stream, char *why, size_t len);
 typedef void arax_stream_close_fn(const struct arax_stream *stream);
 /*
- * const uint32_t arax_stream_behind = 1: all that its functions put onto the stream are kernels that
- * get @result and look whether they are to run.  So they are called before the launches have ended
- * whose results they need.  What they return is told then; kernels that have been put there do not fail.
+ * arax_stream_behind = 1: all that its functions put onto the stream are kernels that get @result and
+ * look whether they are to run, and of these there is at least one if they return 0.  So they are called
+ * before the launches have ended whose results they need.  Kernels that have been put there do not fail.
  */
-typedef const uint32_t arax_stream_behind_value;
+extern const uint32_t arax_stream_behind;
 
 #ifdef __cplusplus
 }
