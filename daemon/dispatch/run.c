@@ -662,6 +662,9 @@ static __attribute__((cold)) bool came_early(struct run *run, uint64_t hold_ns, 
 		return false;
 	if (lost)
 		take_offline(p, pd, node);
+	/* It may have entered. */
+	if (unlikely(p->memory))
+		remote_settle(run);
 	settle_accounts(run, node, hold_ns, false);
 	graph_stop(g, node);
 	/* What can't be handed over now can't be in a moment: it would be tried without end. */

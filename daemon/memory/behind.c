@@ -79,6 +79,9 @@ void behind_forget(struct memory *m, const struct memory_range *r, const struct 
 	}
 }
 
+/* Of rows, each of which is looked for with the lock held. */
+#define MANY_ROWS	64u
+
 static bool share_bytes(const struct memory_range *one, const struct memory_range *other)
 {
 	uint64_t start, bytes;
@@ -106,25 +109,52 @@ static bool can_take_over(const struct memory_range *r, uint32_t device, const s
 	for (o = look_first(&l); o; o = look_next(&l, o)) {
 		bool fine = o == r->extent && (r->buffer->lazy || !(r->access & ARAX_OUT));
 
-		for (u = o->users; u && !fine; u = u->next_user)
-			if (u->access & ARAX_OUT && !u->left && !is_own(b, u) && share_bytes(r, u))
+		for (u = o->users; u; u = u->next_user) {
+			if (!(u->access & ARAX_OUT) || u->left || is_own(b, u))
+				continue;
+			if (memory_rows(u) > MANY_ROWS || (!fine && share_bytes(r, u)))
 				return false;
+		}
 	}
 	return true;
 }
 
-/* (locked) Adds to @ns what it would take to bring the rest of an input; false: it is elsewhere. */
+/*
+ * (locked) Whether results of tasks on its lane are still to go to the host.  That may fail, though their
+ * kernels have not: then the task, which has run, counts as canceled all the same.  To what is only on
+ * the device it must not have done anything then.
+ */
+static bool may_fail_yet(const struct memory_device *d, const struct bringing *b)
+{
+	const struct memory_extent *e;
+	const struct memory_range *u;
+
+	for (e = d->used; e; e = e->used_next)
+		for (u = e->users; u; u = u->next_user)
+			if (u->access & ARAX_OUT && !u->left && !u->buffer->lazy &&
+			    u->lane == b->lane && !is_own(b, u))
+				return true;
+	return false;
+}
+
+/*
+ * (locked) Adds to @ns what it would take to bring the rest of an input, or of what was never there;
+ * false: it is elsewhere.
+ */
 static bool add_rest(const struct memory *m, const struct memory_range *r, const struct bringing *b,
 		     uint64_t *ns)
 {
 	const struct memory_extent *e = r->extent;
 	uint64_t start, end, bytes, gap_start, gap_end, sum = 0;
+	bool input = r->access & ARAX_IN;
 
 	for (uint32_t i = 0; i < memory_rows(r); i++) {
 		start = memory_row(r, i, &bytes);
-		for (end = start + bytes;
-		     behind_gap(e, &e->valid, b, start, end, b->seq, trusted_since(m, r),
-				&gap_start, &gap_end); start = gap_end) {
+		for (end = start + bytes; start < end; start = gap_end) {
+			if (input ? !behind_gap(e, &e->valid, b, start, end, b->seq,
+						trusted_since(m, r), &gap_start, &gap_end) :
+				    !intervals_gap(&e->filled, start, end, 0, 0, &gap_start, &gap_end))
+				break;
 			if (is_dirty(r->buffer, gap_start, gap_end))
 				return false;
 			sum += gap_end - gap_start;
@@ -136,16 +166,19 @@ static bool add_rest(const struct memory *m, const struct memory_range *r, const
 
 int behind_check(struct memory *m, uint32_t device, const struct bringing *b, uint64_t most_ns)
 {
-	bool fine = true;
+	const struct memory_device *d = &m->devices[device];
+	bool fine = true, stays = false;
 	uint64_t ns = 0;
 
 	memory_lock(m);
 	for (uint32_t i = 0; i < b->nr_own && fine; i++) {
 		const struct memory_range *r = &b->own[i];
 
-		fine = (!(r->access & ARAX_IN) || add_rest(m, r, b, &ns)) && ns <= most_ns &&
-		       can_take_over(r, device, b);
+		stays |= r->access & ARAX_OUT && r->buffer->lazy;
+		fine = memory_rows(r) <= MANY_ROWS && can_take_over(r, device, b) &&
+		       add_rest(m, r, b, &ns) && ns <= most_ns;
 	}
+	fine = fine && !(stays && may_fail_yet(d, b));
 	m->devices[device].stats.behind += fine;
 	pthread_mutex_unlock(&m->lock);
 	return fine ? 0 : -EAGAIN;

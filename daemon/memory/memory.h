@@ -122,6 +122,7 @@ struct memory_range {
 	struct memory_range *next_holder;
 	uint64_t payer, tenant;
 	uint64_t came;
+	uint32_t lane;
 	bool loaded;
 	bool left;
 	bool holds;

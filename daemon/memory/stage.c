@@ -414,6 +414,8 @@ static int enter(struct memory *m, uint32_t device, uint32_t lane, struct memory
 	uint32_t i, loaded = 0;
 	int err;
 
+	for (i = 0; i < nr; i++)
+		ranges[i].lane = lane;
 	err = task_hold(m, device, ranges, nr, owner, until);
 	if (err)
 		return err;

@@ -225,6 +225,7 @@ static enum started start_next(struct lane *lane, struct runner_task *t, struct 
 
 	pool_keep_for(t);
 	reason_forget();
+	t->before = 0;
 	t->result = look_before(lane, t, u, &after);
 	if (t->result == -EAGAIN)
 		return NOT_YET;
@@ -285,15 +286,21 @@ static enum started start(struct lane *lane, struct runner_task *t, struct under
  * It has run, but one that it was to run after has not succeeded though its kernel has: its results
  * could not be taken.
  */
-static int result_before(const struct lane *lane, const struct runner_task *t)
+static int result_before(const struct runner_task *t)
 {
-	for (uint32_t i = 0; i < t->nr_after; i++) {
-		int result = lane->results[t->after[i] % RUNNER_LATE];
+	return t->before && t->before != -ENODEV ? -ECANCELED : t->before;
+}
 
-		if (result)
-			return result == -ENODEV ? result : -ECANCELED;
+/* @t has failed, behind which the device has them. */
+static void tell_behind(const struct runner_task *t, struct under_way *u)
+{
+	for (uint32_t i = 0; i < u->nr; i++) {
+		struct runner_task *n = u->tasks[(u->first + i) % ARAX_LANE_DEPTH];
+
+		for (uint32_t k = 0; k < n->nr_after; k++)
+			if (n->after[k] == t->ticket)
+				n->before = t->result;
 	}
-	return 0;
 }
 
 /*
@@ -324,7 +331,7 @@ static void end_oldest(struct lane *lane, struct under_way *u)
 	t->device_ns = t->wall_ns;
 	t->result = err ? checked(err) : checked(done.result);
 	if (!t->result)
-		t->result = result_before(lane, t);
+		t->result = result_before(t);
 	t->skipped = !err && done.flags & ARAX_DONE_NOT_RUN;
 	t->alone = !err && done.flags & ARAX_DONE_ALONE;
 	if (t->leave)
@@ -338,6 +345,8 @@ static void end_oldest(struct lane *lane, struct under_way *u)
 		count(&lane->runner->runs);
 	runner_note(lane->runner, t);
 	lane->results[t->ticket % RUNNER_LATE] = t->result;
+	if (t->result)
+		tell_behind(t, u);
 	u->ended = t;
 }
 

@@ -139,6 +139,7 @@ enum runner_want { RUNNER_WANT_NOTHING, RUNNER_WANT_WAY, RUNNER_WANT_END };
  * @after:	@nr_after tickets of earlier tasks of its lane, which were not done when it was
  *		submitted, and less than RUNNER_LATE before it: it runs, and enters, when they
  *		have all succeeded, and is done after them.  For lanes with runner_depth()
+ * @before:	the lane's: what one of those has ended with behind which the device has it
  * @skipped:	out: one of them has not, so it did nothing; @result is -ECANCELED
  * @alone:	out, with -ENODEV: the device was lost while it ran nothing else
  * @declined:	out, with -EOPNOTSUPP: by a function, the last implementation that there is here, so
@@ -181,6 +182,7 @@ struct runner_task {
 	uint32_t ticket;
 	uint32_t nr_after;
 	uint32_t after[ARAX_LANE_DEPTH - 1];
+	int32_t before;
 	bool skipped;
 	bool alone;
 	bool declined;

@@ -146,14 +146,14 @@ coherent_on() {
 # On a driver in software, also where its contexts break now and then, and calls fail: what was there
 # alone is lost; and where kernels break the driver for araxd, which goes on in other processes.
 coherent_emulated() {
-	local plain=$PWD/build/test/plain/libcuda-emulated.so driver name=system/coherent-emulated small part
+	local plain=$PWD/build/test/plain/libcuda-emulated.so driver name=system/coherent-emulated small part fails
 
 	driver=$plain
 	case ${ARAXD-} in
 	*/asan/araxd | */tsan/araxd) driver=${plain/plain/$(basename "$(dirname "$ARAXD")")} ;;
 	esac
 	small='"memory=1M"'
-	for part in '' -behind -lost -apart; do
+	for part in '' -behind -behind-fails -behind-lost -lost -apart; do
 		if [ ! -e "$driver" ]; then
 			without $name$part 'built without the headers of CUDA' || continue
 		fi
@@ -161,10 +161,23 @@ coherent_emulated() {
 		case $part in
 		'')
 			EMULATED_DEVICES=2 coherent_on $name "$evicted" cuda "\"library=$driver\", $small" ;;
-		-behind)
-			# On one lane: what a task needs is by others that are on it still.
-			ARAX_TEST_NARROW=1 EMULATED_DEVICES=1 coherent_on $name$part 'behind=[1-9][0-9][0-9]' cuda \
-				"\"library=$driver\", \"lanes=1\", \"memory=2M\"" 'enable = false' ;;
+		-behind*)
+			# On one lane: what a task needs is by others that are on it still, and may not get there.
+			fails=
+			case $part in
+			*-fails) fails='ARAX_TEST_FAILS=1 ARAX_TEST_LOST=1 EMULATED_FAIL=copy:29:999' ;;
+			*-lost) fails='ARAX_TEST_FAILS=1 ARAX_TEST_LOST=1 EMULATED_FAULT=500:214:1000000:200' ;;
+			esac
+			# shellcheck disable=SC2086,SC2163 # words, and names with their values
+			(
+				others=()
+				[ -z "$fails" ] || export $fails
+				export ARAX_TEST_NARROW=1 EMULATED_DEVICES=1
+				coherent_on $name$part 'behind=[1-9][0-9]' cuda \
+					"\"library=$driver\", \"lanes=1\", \"memory=2M\"" 'enable = false'
+				join
+				exit $status
+			) || status=1 ;;
 		-lost)
 			EMULATED_DEVICES=2 EMULATED_FAULT=500:214:1000000:700 \
 				EMULATED_FAIL=alloc:31:2,copy:301:999,launch:101:999,end:411:999 \

