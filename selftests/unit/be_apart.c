@@ -1155,6 +1155,43 @@ START_TEST(faults_among_threads)
 }
 END_TEST
 
+/* Whom a launch comes behind goes along with it. */
+START_TEST(behind_one_that_fails)
+{
+	static const int32_t bad_result = -EIO;
+	void *dev = open_apart(_i), *trap = load(dev, TRAP), *order = load(dev, ORDER);
+	bool tells = which->kind == ARAX_DEVICE_CUDA;
+	struct arax_backend_done done;
+	struct arax_launch_range r;
+	int32_t x = 0;
+	uint64_t a;
+	struct job j;
+
+	move(dev, trap);
+	a = take_memory(dev, 4);
+	r = range(a, 4);
+	be_careful(dev, order, &r);
+	ck_assert_int_eq(ops->copy_in(dev, 0, a, &x, 4), 0);
+	ck_assert_int_eq(ops->follows(dev), 1);
+	fill(&j, order, 0, 1, 1, &r, 1, &bad_result, 4);
+	ck_assert_int_eq(ops->submit(dev, &j.run, 1), 0);
+	fill(&j, order, 0, 1, 1, &r, 1, &fine, 4);
+	j.run.after = 1;
+	ck_assert_int_eq(ops->submit(dev, &j.run, 2), tells ? 0 : -EAGAIN);
+	ck_assert_int_eq(ops->wait(dev, 0, &done), 0);
+	ck_assert_int_eq(done.result, -EIO);
+	if (tells) {
+		ck_assert_int_eq(ops->wait(dev, 0, &done), 0);
+		ck_assert_int_eq(done.result, -ECANCELED);
+		ck_assert_uint_eq(done.flags, ARAX_DONE_NOT_RUN);
+	}
+	ck_assert_int_eq(ops->copy_out(dev, 0, &x, a, 4), 0);
+	ck_assert_int_eq(x, 1);
+	ops->kernel_unload(dev, trap);
+	ops->kernel_unload(dev, order);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("apart");
@@ -1185,6 +1222,7 @@ int main(void)
 	ALL(reset_at_the_gate);
 	ALL(killed_while_copying);
 	ALL(ends_with_us);
+	ALL(behind_one_that_fails);
 	ALL(has_no_descriptor_of_ours);
 	ALL(copies_of_private_memory);
 	ALL(copies_of_buffers);

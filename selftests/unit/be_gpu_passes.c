@@ -557,6 +557,20 @@ START_TEST(behind_others)
 		ck_assert_int_eq(ops->copy_out(dev, 0, &sum, at, 8), 0);
 		ck_assert_double_eq(sum, fails ? -1 : sum_to(n));
 	}
+	/* Behind each other on any device. */
+	for (uint64_t i = 0; i < 3; i++) {
+		struct job j;
+
+		fill(&j, kernel, 0, 1, 1, r, 2, &n, 4);
+		j.run.after = i > 0;
+		ck_assert_int_eq(ops->submit(dev, &j.run, i), 0);
+	}
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(ops->wait(dev, 0, &done), 0);
+		ck_assert_int_eq(done.result, 0);
+	}
+	ck_assert_int_eq(ops->copy_out(dev, 0, &sum, at, 8), 0);
+	ck_assert_double_eq(sum, sum_to(n));
 	unload_passes(dev);
 	ops->kernel_unload(dev, gate);
 }

@@ -199,6 +199,66 @@ START_TEST(results_are_not_written_over)
 }
 END_TEST
 
+/*
+ * To bring those may fail, and then it was not to run: so one that changes what is only on the device
+ * waits for it, whether or not the two have bytes in common; but not for one of another lane.
+ */
+START_TEST(what_stays_waits_for_what_goes)
+{
+	struct memory_range writes = range(plain, ARAX_OUT, 0, 1000), stays = range(lazy, ARAX_OUT, 0, 1000);
+	struct memory_range reads = range(lazy, ARAX_IN, 2000, 1000);
+
+	enter(&writes, 1);
+	ck_assert_int_eq(behind(&reads, 2), 0);
+	ck_assert_int_eq(behind(&stays, 3), -EAGAIN);
+	ck_assert_int_eq(memory_enter_behind(m, 0, 1, &stays, 1, 3, nobody, ANY_NS), 0);
+	leave(&stays, 0);
+	settle(&stays, LAST);
+	leave(&writes, 0);
+	ck_assert_int_eq(behind(&stays, 4), 0);
+	leave(&reads, 0);
+	leave(&stays, 0);
+	settle(&writes, LAST);
+	settle(&reads, LAST);
+	settle(&stays, LAST);
+}
+END_TEST
+
+/* A task that only writes gets what was never there all the same. */
+START_TEST(too_much_that_was_never_there)
+{
+	struct memory_range writes = range(plain, ARAX_OUT, 0, BYTES);
+
+	memory_set_rates(m, 0, 1000, 1, 1000, 1);
+	ck_assert_int_eq(memory_enter_behind(m, 0, 0, &writes, 1, 1, nobody, 1000), -EAGAIN);
+	ck_assert_int_eq(memory_enter_behind(m, 0, 0, &writes, 1, 1, nobody, 1000 + BYTES), 0);
+	leave(&writes, 0);
+	settle(&writes, LAST);
+	ck_assert_int_eq(memory_enter_behind(m, 0, 0, &writes, 1, 2, nobody, 0), 0);
+	leave(&writes, 0);
+	settle(&writes, LAST);
+}
+END_TEST
+
+/* What would be looked for row by row, with the lock held, is not. */
+START_TEST(many_rows_wait)
+{
+	struct memory_range rows = range(plain, ARAX_OUT, 0, 8), reads = range(plain, ARAX_IN, 0, BYTES);
+
+	rows.stride = 16;
+	rows.count = 65;
+	enter(&rows, 1);
+	ck_assert_int_eq(behind(&reads, 2), -EAGAIN);
+	leave(&rows, 0);
+	ck_assert_int_eq(behind(&reads, 2), 0);
+	leave(&reads, 0);
+	settle(&rows, LAST);
+	settle(&reads, LAST);
+	rows.access = ARAX_IN;
+	ck_assert_int_eq(behind(&rows, 3), -EAGAIN);
+}
+END_TEST
+
 /* One that is a part of a larger buffer is somewhere else than what reads more of that. */
 START_TEST(it_is_looked_for_where_it_is)
 {
@@ -321,6 +381,9 @@ TCase *behind_case(void)
 	tcase_add_test(c, the_rest_is_brought);
 	tcase_add_test(c, rows_are_brought_between);
 	tcase_add_test(c, results_are_not_written_over);
+	tcase_add_test(c, what_stays_waits_for_what_goes);
+	tcase_add_test(c, too_much_that_was_never_there);
+	tcase_add_test(c, many_rows_wait);
 	tcase_add_test(c, it_is_looked_for_where_it_is);
 	tcase_add_test(c, too_much_to_bring);
 	tcase_add_test(c, it_never_comes);
