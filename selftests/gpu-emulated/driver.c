@@ -91,6 +91,7 @@ struct stream {
 	pthread_cond_t pushed;
 	struct op *first, **last;
 	bool busy, ending;
+	uint32_t random;
 };
 
 struct event {
@@ -132,6 +133,7 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool started, old, forgiving;
+	uint32_t slow;			/* us, at most, before a copy or a launch */
 	int broken;			/* the error of each new context, if not 0 */
 	int nr;
 	uint64_t bytes, used[MAX_DEVICES], next_address;
@@ -634,12 +636,26 @@ EXPORT ERROR AS(cuMemSetAccess, hipMemSetAccess)
 /* ------------------------------------------------------------------ */
 /* Streams                                                               */
 
+/* (locked, for a while not) Hardware is elsewhere meanwhile, and nobody here has less of a CPU. */
+static void take_time(struct stream *s)
+{
+	uint32_t us;
+
+	s->random = s->random * 1103515245 + 12345;
+	us = (s->random >> 8) % gpu.slow;
+	pthread_mutex_unlock(&gpu.lock);
+	nanosleep(&(struct timespec){ .tv_nsec = us * 1000l }, NULL);
+	pthread_mutex_lock(&gpu.lock);
+}
+
 /* (locked, but for the work itself) An error breaks the context. */
 static void run_op(struct stream *s, struct op *o)
 {
 	void *to, *from;
 	int err = 0;
 
+	if (gpu.slow && o->what <= LAUNCH)
+		take_time(s);
 	switch (o->what) {
 	case COPY_IN:
 		to = at(o->to, o->bytes);
@@ -1329,11 +1345,13 @@ static void open_control(const char *path)
 static void start(void)
 {
 	const char *nr = getenv("EMULATED_DEVICES"), *bytes = getenv("EMULATED_MEMORY");
+	const char *slow = getenv("EMULATED_SLOW");
 
 	gpu.nr = nr ? atoi(nr) : 2;
 	gpu.bytes = bytes ? strtoull(bytes, NULL, 0) : 64 << 20;
 	gpu.old = getenv("EMULATED_OLD");
 	gpu.forgiving = getenv("EMULATED_FORGIVING");
+	gpu.slow = slow ? (uint32_t)strtoul(slow, NULL, 10) : 0;
 	open_control(getenv("EMULATED_SHARED"));
 	for (int i = 0; i < MAX_DEVICES; i++) {
 		gpu.devices[i].device = i;
