@@ -23,6 +23,7 @@
 struct lane {
 	struct runner *runner;
 	uint32_t index;
+	pthread_mutex_t beginning;	/* a launch, on the device: see runner_run_ready() */
 	pthread_mutex_t lock;		/* what follows */
 	pthread_cond_t cond;
 	struct runner_task *head, **tail;

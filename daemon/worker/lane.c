@@ -217,6 +217,19 @@ static int look_before(const struct lane *lane, const struct runner_task *t,
 	return err ? err : *after && !lane->runner->follows ? -EAGAIN : 0;
 }
 
+/* What runs in a worker is not on the device. */
+static void run_alone(struct lane *lane, struct runner_task *t)
+{
+	bool here = !runner_needs_worker(lane->runner, t->kernel);
+
+	t->flags |= RUNNER_TIMED;
+	if (here)
+		pthread_mutex_lock(&lane->beginning);
+	runner_run(lane->runner, t);
+	if (here)
+		pthread_mutex_unlock(&lane->beginning);
+}
+
 static enum started start_next(struct lane *lane, struct runner_task *t, struct under_way *u)
 {
 	struct runner *r = lane->runner;
@@ -244,7 +257,9 @@ static enum started start_next(struct lane *lane, struct runner_task *t, struct 
 		}
 		return s;
 	}
+	pthread_mutex_lock(&lane->beginning);
 	t->result = runner_start(r, t, after);
+	pthread_mutex_unlock(&lane->beginning);
 	/*
 	 * With nothing before it the device wants this one run by itself, which may take long: what
 	 * has ended shall not be told of late.
@@ -258,10 +273,8 @@ static enum started start_next(struct lane *lane, struct runner_task *t, struct 
 		u->nr++;
 		return STARTED;
 	}
-	if (t->result == -EAGAIN) {
-		t->flags |= RUNNER_TIMED;
-		runner_run(r, t);
-	}
+	if (t->result == -EAGAIN)
+		run_alone(lane, t);
 	if (t->leave)
 		t->result = t->leave(t, t->result);
 	note_reason(t);
@@ -576,6 +589,7 @@ int lanes_create(struct runner *r, uint32_t nr)
 		lane->runner = r;
 		lane->index = i;
 		lane->tail = &lane->head;
+		brief_mutex_init(&lane->beginning);
 		brief_mutex_init(&lane->lock);
 		pthread_cond_init(&lane->cond, NULL);
 		r->nr_lanes++;
@@ -620,6 +634,7 @@ void lanes_destroy(struct runner *r)
 	end_threads(r);
 	for (uint32_t i = 0; i < r->nr_lanes; i++) {
 		pthread_cond_destroy(&r->lanes[i].cond);
+		pthread_mutex_destroy(&r->lanes[i].beginning);
 		pthread_mutex_destroy(&r->lanes[i].lock);
 	}
 }

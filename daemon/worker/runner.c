@@ -498,10 +498,17 @@ int runner_run_short(struct runner *r, const struct runner_task *t)
 
 int runner_run_ready(struct runner *r, struct runner_task *t)
 {
+	struct lane *lane = &r->lanes[t->lane % r->nr_lanes];
+	int err;
+
 	if (is_late(t))
 		return -ETIMEDOUT;
 	count(&r->runs);
-	return run_here(r, t, 0, t);
+	/* Whoever polls meanwhile may give its lane another one: nobody but this one has it now. */
+	pthread_mutex_lock(&lane->beginning);
+	err = run_here(r, t, 0, t);
+	pthread_mutex_unlock(&lane->beginning);
+	return err;
 }
 
 int runner_start(struct runner *r, struct runner_task *t, uint32_t after)

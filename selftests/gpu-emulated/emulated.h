@@ -21,7 +21,7 @@
  *	EMULATED_OLD=1		no pools, no memory at addresses
  *	EMULATED_FAULT=n:e:m[:k] from the nth on, m launches (each kth) break their context by error e
  *	EMULATED_FAIL=c:k:e,...	each kth call of sort c (alloc, copy... as below) fails with e
- *	EMULATED_SLOW=us	each copy and launch begins up to so much later than it could
+ *	EMULATED_SLOW=us	now and then a copy or a launch begins so much later than it could
  *	EMULATED_FORGIVING=1	a process whose context broke gets new ones
  *	EMULATED_ARCH=name	of HIP's, default EMULATED_GFX
  *	EMULATED_SHARED=file	what tests set below, and the count of EMULATED_FAULT, hold for

@@ -44,6 +44,7 @@ static struct {
 	uint32_t first, nr;
 	uint64_t turns, ran;
 	bool stop, refused;
+	bool running;			/* atomic */
 	struct launch launches[ARAX_LANE_DEPTH];
 } q = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
@@ -188,10 +189,14 @@ static void kernel_unload(void *dev, void *kernel)
 
 static int run(void *dev, struct arax_backend_run *run)
 {
-	/* Nothing else may be under way. */
-	if (q.nr)
+	int err;
+
+	/* Nothing else may be under way, nor begin meanwhile. */
+	if (q.nr || __atomic_exchange_n(&q.running, true, __ATOMIC_RELAXED))
 		abort();
-	return is_lost() ? -ENODEV : ((arax_kernel_fn *)run->kernel)(run->launch);
+	err = is_lost() ? -ENODEV : ((arax_kernel_fn *)run->kernel)(run->launch);
+	__atomic_store_n(&q.running, false, __ATOMIC_RELAXED);
+	return err;
 }
 
 /* Before @x is one of them. */
@@ -220,6 +225,8 @@ static int submit(void *dev, const struct arax_backend_run *run, uint64_t cookie
 	struct launch *x;
 	int err = 0;
 
+	if (__atomic_load_n(&q.running, __ATOMIC_RELAXED))
+		abort();
 	pthread_mutex_lock(&q.lock);
 	x = &q.launches[(q.first + q.nr) % ARAX_LANE_DEPTH];
 	if (!q.nr)

@@ -174,7 +174,7 @@ coherent_emulated() {
 				[ -z "$fails" ] || export $fails
 				export ARAX_TEST_NARROW=1 EMULATED_DEVICES=1
 				coherent_on $name$part 'behind=[1-9][0-9]' cuda \
-					"\"library=$driver\", \"lanes=1\", \"memory=2M\"" 'enable = false'
+					"\"library=$driver\", \"follow=yes\", \"lanes=1\", \"memory=2M\"" 'enable = false'
 				join
 				exit $status
 			) || status=1 ;;
@@ -199,7 +199,7 @@ coherent_cuda() {
 	if has_ptx system/coherent-cuda && has system/coherent-cuda cuda '"memory=2M"'; then
 		coherent_on system/coherent-cuda "$evicted" cuda '"memory=2M"'
 		ARAX_TEST_NARROW=1 coherent_on system/coherent-cuda-behind 'behind=[1-9][0-9][0-9]' cuda \
-			'"lanes=1", "memory=2M"' 'enable = false'
+			'"follow=yes", "lanes=1", "memory=2M"' 'enable = false'
 	fi
 	join
 }

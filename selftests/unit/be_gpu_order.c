@@ -5,6 +5,7 @@
  */
 #include "selftests/unit/be_gpu_calls.h"
 
+static const char *const follow[] = { "follow", "yes", NULL };
 static void *dev;
 static uint64_t at;
 static struct arax_launch_range r;
@@ -28,7 +29,7 @@ static void close_order(void)
 static void open_one(int i, int32_t x)
 {
 	setenv("EMULATED_FORGIVING", "1", 1);
-	dev = open_gpu(i, NULL);
+	dev = open_gpu(i, follow);
 	at = take_memory(dev, 4);
 	r = range(at, 4);
 	ck_assert_int_eq(ops->copy_in(dev, 0, at, &x, 4), 0);
@@ -283,6 +284,14 @@ START_TEST(an_error_stays)
 }
 END_TEST
 
+/* Only where it is asked for. */
+START_TEST(by_its_option)
+{
+	dev = open_gpu(_i, NULL);
+	ck_assert_int_eq(ops->follows(dev), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("gpu_order");
@@ -291,6 +300,7 @@ int main(void)
 	puts("# emulated, not hardware");
 	tcase_set_timeout(t, 60);
 	tcase_add_checked_fixture(t, setup, close_order);
+	tcase_add_loop_test(t, by_its_option, 0, NR_GPUS);
 	for (int i = 0; i < NR_GPUS; i++) {
 		if (gpus[i].kind != ARAX_DEVICE_CUDA) {
 			tcase_add_loop_test(t, who_is_not_asked, i, i + 1);

@@ -21,7 +21,7 @@ static int open_kind(const char *options)
 
 	if (!hardware)
 		snprintf(library, sizeof(library), ", \"library=%s\"", emulated_path(which));
-	snprintf(text, sizeof(text), "cpu { enable = false } backend \"%s\" { options = { \"lanes=1\"%s%s } }",
+	snprintf(text, sizeof(text), "cpu { enable = false } backend \"%s\" { options = { \"follow=yes\", \"lanes=1\"%s%s } }",
 		 which->name, library, options);
 	return open_devices(text);
 }

@@ -20,6 +20,7 @@
 /* Options                                                               */
 
 static const char *const auto_or_no[] = { "auto", "no", NULL };
+static const char *const no_or_yes[] = { "no", "yes", NULL };
 
 static int stack_config(struct gpu_stack *s, const char *key, const char *value)
 {
@@ -40,6 +41,11 @@ static int stack_config(struct gpu_stack *s, const char *key, const char *value)
 	if (!strcmp(key, "pools")) {
 		word = option_word(araxd, auto_or_no, value);
 		o->pools = !word;
+		return word < 0 ? word : 0;
+	}
+	if (!strcmp(key, "follow")) {
+		word = option_word(araxd, no_or_yes, value);
+		o->follow = word == 1;
 		return word < 0 ? word : 0;
 	}
 	/* Not of araxd.conf: see apart/apart.h. */
@@ -184,8 +190,7 @@ static int wait_for(void *dev, uint32_t lane, struct arax_backend_done *done)
 /* Whether the next launch may is its kernel's to say: see gpu_submit(). */
 static int follows(void *dev)
 {
-	(void)dev;
-	return 1;
+	return ((struct gpu_device *)dev)->stack->options.follow;
 }
 
 static int quiesce(void *dev, uint64_t deadline_ns)

@@ -68,6 +68,7 @@ struct gpu_options {
 	char devices[64];			/* pattern */
 	uint32_t lanes;
 	bool pools;
+	bool follow;				/* launches begin before others have been seen to end */
 	bool careful;				/* it was broken before, in another process */
 	uint64_t memory;			/* cap; 0: what is free */
 };
