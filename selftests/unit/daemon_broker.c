@@ -1503,8 +1503,11 @@ START_TEST(waits_cost_others_nothing)
 				  monotonic_ns() + 3600000000000);
 		}
 	}
-	for (i = 0; i < TRIES && beside > TIMES * alone; i++)
+	/* What else the machine does may go on for longer than some rounds. */
+	for (i = 0; i < TRIES && beside > TIMES * alone; i++) {
+		usleep(i * 20000);
 		beside = time_of_calls();
+	}
 	ck_assert_uint_le(beside, TIMES * alone);
 	for (i = 0; i < OTHERS; i++)
 		client_close(&others[i]);
