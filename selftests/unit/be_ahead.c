@@ -50,7 +50,7 @@ static void setup_with(const char *options, const char *more_text)
 	log_max_level = LOG_LEVEL_WARNING;
 	ck_assert_int_eq(devices_open(&config, &devices), 0);
 	registry = registry_create();
-	ck_assert_int_eq(registry_load_folder(registry, "build/test/kernels"), 14);
+	ck_assert_int_eq(registry_load_folder(registry, "build/test/kernels"), 15);
 	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
 	memset(tasks, 0, sizeof(tasks));
 	memset(words, 0, sizeof(words));
@@ -530,6 +530,43 @@ START_TEST(followers_data_comes_along)
 }
 END_TEST
 
+/* words[0]: it runs; until words[1] is set, as by a device that others keep busy. */
+static void *run_from_elsewhere(void *arg)
+{
+	struct task *k = arg;
+
+	k->t.result = runner_run_ready(runner, &k->t);
+	return NULL;
+}
+
+/*
+ * Whoever polls runs it by itself, as the lane is idle; and if that takes long somebody else polls,
+ * and gives the lane more, which the plug-in takes amiss.
+ */
+START_TEST(none_beside_the_pollers_own)
+{
+	struct task *k = task(0, 0);
+	pthread_t poller;
+
+	k->t.kernel = registry_find(registry, "test_until_launch");
+	k->t.launch.arg_len = 0;
+	ck_assert_int_eq(pthread_create(&poller, NULL, run_from_elsewhere, k), 0);
+	while (!__atomic_load_n(&words[0], __ATOMIC_RELAXED))
+		usleep(1000);
+	for (uint32_t i = 1; i < 20; i++)
+		runner_submit(runner, &counting(i)->t);
+	usleep(30000);
+	ck_assert_uint_eq(tasks[1].ran, 0);
+	__atomic_store_n(&words[1], 1, __ATOMIC_RELAXED);
+	pthread_join(poller, NULL);
+	ck_assert_int_eq(k->t.result, 0);
+	ck_assert_uint_eq(words[2], 1);
+	await_done(19);
+	for (uint32_t i = 1; i < 20; i++)
+		ck_assert_uint_eq(tasks[i].ran, 1);
+}
+END_TEST
+
 /* What is on the device comes to its end, the rest is canceled; each is told of. */
 START_TEST(destroyed_with_work)
 {
@@ -607,6 +644,7 @@ int main(void)
 	tcase_add_test(t, all_run_once_in_order);
 	tcase_add_loop_test(t, data_comes_while_others_run, 0, 2);
 	tcase_add_test(t, late_ones_do_not_run);
+	tcase_add_test(t, none_beside_the_pollers_own);
 	tcase_add_test(t, destroyed_with_work);
 	add_followers(t);
 	suite_add_tcase(s, t);
