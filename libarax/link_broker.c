@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -50,6 +51,8 @@ struct link_broker {
 	struct link link;
 	int sock;
 	int wake_fd;
+	int sleep_fd;		/* has events of wake_fd and sock for who sleeps */
+	bool polled;		/* atomic; others look whether wake_fd is readable */
 	int doorbell_fd;
 	void *region;
 	size_t region_size;
@@ -65,6 +68,9 @@ struct link_broker {
 	bool reading;
 	int dead;			/* what calls return from then on: a negative errno */
 };
+
+/* Of sleep_fd's events. */
+enum { WOKEN, ENDED };
 
 static struct link_broker *to_broker(struct link *l)
 {
@@ -520,6 +526,24 @@ static int init_context(struct link *l, struct arax_context_init *init)
 	return broker_call(l, ARAX_NR_CONTEXT_INIT, init);
 }
 
+/*
+ * One call for who sleeps, in place of two: edge-triggered, so that wake_fd need not be emptied.
+ * Replies on the socket are not for him, its end is.
+ */
+static int make_wakes(struct link_broker *b)
+{
+	struct epoll_event wake = { .events = EPOLLIN | EPOLLET, .data.u32 = WOKEN };
+	struct epoll_event end = { .events = EPOLLRDHUP, .data.u32 = ENDED };
+
+	b->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	b->sleep_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (b->wake_fd < 0 || b->sleep_fd < 0 ||
+	    epoll_ctl(b->sleep_fd, EPOLL_CTL_ADD, b->wake_fd, &wake) ||
+	    epoll_ctl(b->sleep_fd, EPOLL_CTL_ADD, b->sock, &end))
+		return -errno;
+	return 0;
+}
+
 static int broker_region(struct link *l, struct link_region *r)
 {
 	struct link_broker *b = to_broker(l);
@@ -533,11 +557,9 @@ static int broker_region(struct link *l, struct link_region *r)
 	if (ret < 0)
 		return ret;
 	r->init.ring_fd = ret;
-	b->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (b->wake_fd < 0) {
-		ret = -errno;
+	ret = make_wakes(b);
+	if (ret)
 		goto out;
-	}
 	r->init.wake_fd = b->wake_fd;
 	r->init.doorbell_fd = -1;
 	r->init.sq_offset = layout.sq_offset;
@@ -647,44 +669,57 @@ static bool broker_peer_awake(struct link *l)
 	return !load_relaxed(&l->ctl->sq_need_wakeup);
 }
 
-static int broker_sleep(struct link *l, uint64_t deadline, uint32_t seen)
+/* As ppoll(), but for the error. */
+static int wait_until(int fd, uint64_t deadline)
 {
-	struct link_broker *b = to_broker(l);
-	struct pollfd fds[2] = {
-		{ .fd = b->wake_fd, .events = POLLIN },
-		{ .fd = b->sock, .events = POLLRDHUP },
-	};
-	struct timespec now, left, *timeout = NULL;
-	uint64_t count;
+	struct pollfd poll = { .fd = fd, .events = POLLIN };
+	struct timespec now, left;
 	int64_t ns;
 	int n;
 
-	if (deadline != ARAX_DEADLINE_NONE) {
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		ns = (int64_t)(deadline - (uint64_t)now.tv_sec * 1000000000u -
-			       (uint64_t)now.tv_nsec);
-		if (deadline > INT64_MAX)
-			ns = INT64_MAX;
-		if (ns < 0)
-			ns = 0;
-		left.tv_sec = ns / 1000000000;
-		left.tv_nsec = ns % 1000000000;
-		timeout = &left;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	ns = (int64_t)(deadline - (uint64_t)now.tv_sec * 1000000000u - (uint64_t)now.tv_nsec);
+	if (deadline > INT64_MAX)
+		ns = INT64_MAX;
+	if (ns < 0)
+		ns = 0;
+	left.tv_sec = ns / 1000000000;
+	left.tv_nsec = ns % 1000000000;
+	n = ppoll(&poll, 1, &left, NULL);
+	return n < 0 ? -errno : n;
+}
+
+static int broker_sleep(struct link *l, uint64_t deadline, uint32_t seen)
+{
+	struct link_broker *b = to_broker(l);
+	bool timed = deadline != ARAX_DEADLINE_NONE, ended = false;
+	struct epoll_event events[2];
+	int n = timed ? wait_until(b->sleep_fd, deadline) : 1;
+
+	if (n > 0) {
+		n = epoll_wait(b->sleep_fd, events, 2, timed ? 0 : -1);
+		if (n < 0)
+			n = -errno;
+		for (int i = 0; i < n; i++)
+			ended |= events[i].data.u32 == ENDED;
+	} else if (!n) {
+		n = -ETIMEDOUT;
 	}
-	n = ppoll(fds, 2, timeout, NULL);
-	if (!n)
-		return -ETIMEDOUT;
+	/* Once it has had its say for who sleeps: else that one would not be told. */
+	if (unlikely(load_relaxed(&b->polled)))
+		eventfd_empty(b->wake_fd);
 	if (n < 0)
-		return errno == EINTR ? 0 : -errno;
-	if (fds[0].revents && read(b->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
-		return -errno;
-	return fds[1].revents & (POLLRDHUP | POLLHUP | POLLERR) ? -ENOTCONN : 0;
+		return n == -EINTR ? 0 : n;
+	return ended ? -ENOTCONN : 0;
 }
 
 static int broker_poll_fds(struct link *l, int fds[2])
 {
-	fds[0] = to_broker(l)->wake_fd;
-	fds[1] = to_broker(l)->sock;
+	struct link_broker *b = to_broker(l);
+
+	store_relaxed(&b->polled, true);
+	fds[0] = b->wake_fd;
+	fds[1] = b->sock;
 	return 0;
 }
 
@@ -702,6 +737,8 @@ static void broker_close(struct link *l, bool forked)
 	/* MADV_DONTFORK: in a child something else may be in its place. */
 	if (b->region && !forked)
 		munmap(b->region, b->region_size);
+	if (b->sleep_fd >= 0)
+		close(b->sleep_fd);
 	if (b->wake_fd >= 0)
 		close(b->wake_fd);
 	if (b->doorbell_fd >= 0)
@@ -773,7 +810,7 @@ int link_broker_open(struct link **l, const char *path, uint32_t uid, bool any_u
 
 	if (!b)
 		return error_set(-ENOMEM, "arax_open");
-	b->wake_fd = -1;
+	b->wake_fd = b->sleep_fd = -1;
 	b->doorbell_fd = -1;
 	b->sock = connect_to(path, uid, any_uid);
 	if (b->sock < 0) {
