@@ -78,15 +78,46 @@ void poller_post(struct poller *p, struct work *w)
 		poller_kick(p);
 }
 
+/* As many as there have been descriptors. */
+static int make_place(struct poller *p, uint32_t nr)
+{
+	struct watch **more;
+
+	if (nr <= p->nr_watches)
+		return 0;
+	nr = nr < 2 * p->nr_watches ? 2 * p->nr_watches : nr;
+	more = realloc(p->watches, nr * sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	memset(more + p->nr_watches, 0, (nr - p->nr_watches) * sizeof(*more));
+	p->watches = more;
+	p->nr_watches = nr;
+	return 0;
+}
+
+/*
+ * Events have the descriptor, not the watch: when one is looked at that may be gone, see
+ * await_events(), and what has its number by then is told once in vain.
+ */
 int poller_watch(struct poller *p, int fd, struct watch *w, bool edge)
 {
-	struct epoll_event ev = { .events = EPOLLIN | (edge ? EPOLLET : 0), .data.ptr = w };
+	struct epoll_event ev = { .events = EPOLLIN | (edge ? EPOLLET : 0), .data.fd = fd };
+	int err = make_place(p, (uint32_t)fd + 1);
 
-	return epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+	if (err)
+		return err;
+	p->watches[fd] = w;
+	err = epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+	if (err)
+		p->watches[fd] = NULL;
+	return err;
 }
 
 void poller_unwatch(struct poller *p, int fd)
 {
+	if ((uint32_t)fd >= p->nr_watches || !p->watches[fd])
+		return;
+	p->watches[fd] = NULL;
 	epoll_ctl(p->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
@@ -395,38 +426,50 @@ static void publish_absent(struct poller *p)
 }
 
 /*
- * Till there is an event, which stays where it is: what it belongs to may be gone by
- * the time that the door is shut again.  False: none came.
+ * Till there are events; 0: none came, negative: a signal.  They are handled when the door is shut
+ * again: by then a visitor may have ended what they belong to.
  */
-static bool await_events(struct poller *p, uint64_t limit_ns)
+static int await_events(struct poller *p, uint64_t limit_ns, struct epoll_event *ev)
 {
-	struct pollfd fd = { .fd = p->epoll_fd, .events = POLLIN };
 	struct timespec t = {
 		.tv_sec = (time_t)(limit_ns / 1000000000u),
 		.tv_nsec = (long)(limit_ns % 1000000000u),
 	};
 
-	/* Which one, or whether a signal came, is seen afterwards. */
-	return ppoll(&fd, 1, limit_ns == UINT64_MAX ? NULL : &t, NULL);
+	const struct timespec *limit = limit_ns == UINT64_MAX ? NULL : &t;
+	struct pollfd fd = { .fd = p->epoll_fd, .events = POLLIN };
+	int n = epoll_pwait2(p->epoll_fd, ev, EVENTS, limit, NULL);
+
+	if (n >= 0 || (errno != ENOSYS && errno != EPERM))
+		return n;
+	/* A container's filter may be older than this call. */
+	n = ppoll(&fd, 1, limit, NULL);
+	return n > 0 ? epoll_wait(p->epoll_fd, ev, EVENTS, 0) : n;
 }
 
-static void handle_events(struct poller *p)
+static void handle_events(struct poller *p, const struct epoll_event *ev, int n)
 {
-	struct epoll_event ev[EVENTS];
 	uint64_t count;
 	ssize_t got;
-	int i, n = epoll_wait(p->epoll_fd, ev, EVENTS, 0);
+	int i;
 
 	for (i = 0; i < n; i++) {
-		struct watch *w = ev[i].data.ptr;
+		const struct watch *w = p->watches[ev[i].data.fd];
 
-		if (w->link) {
+		if (w && w->link) {
 			w->link->ops->event(w->link, w->cookie, p->now);
-			continue;
+		} else if (w) {
+			got = read(p->event_fd, &count, sizeof(count));
+			(void)got;
 		}
-		got = read(p->event_fd, &count, sizeof(count));
-		(void)got;
 	}
+}
+
+static void look_for_events(struct poller *p)
+{
+	struct epoll_event ev[EVENTS];
+
+	handle_events(p, ev, epoll_wait(p->epoll_fd, ev, EVENTS, 0));
 }
 
 /* Most of what a new araxd learns it learns soon. */
@@ -441,7 +484,7 @@ static void keep_house(struct poller *p)
 	uint32_t i;
 
 	p->next_house = p->now + HOUSE_US * p->ticks.per_us;
-	handle_events(p);
+	look_for_events(p);
 	/* Before deadlines are looked at: the machine may have slept. */
 	if (ticks_between(p->ticks.anchor, p->now) > 1000 * p->ticks.per_us)
 		ticks_anchor(&p->ticks);
@@ -525,22 +568,25 @@ bool poller_sleep_links(struct poller *p, uint64_t *limit)
 static void sleep_with_open_door(struct poller *p, uint64_t limit)
 {
 	uint64_t slept = p->now, now = poller_ns(p);
-	bool alone;
+	struct epoll_event ev[EVENTS];
+	bool pending;
+	int n;
 
 	POLLER_COUNT(p, sleeps);
 	role_sleep(&p->role);
 	p->sleep_until = limit < UINT64_MAX - now ? now + limit : UINT64_MAX;
 	door_open(&p->door);
 	/* door_open() has the barrier: see poller_bring(). */
-	alone = !work_pending(&p->work) && !await_events(p, limit);
+	pending = work_pending(&p->work);
+	n = await_events(p, pending ? 0 : limit, ev);
 	door_shut(&p->door);
-	p->rest.alone = alone;
+	p->rest.alone = !n && !pending;
 	role_wake(&p->role);
 	__atomic_store_n(&p->asleep, 0, __ATOMIC_RELAXED);
 	rest_slept(p, slept);
 	if (p->now - p->ticks.anchor > 1000 * p->ticks.per_us)
 		ticks_anchor(&p->ticks);
-	handle_events(p);
+	handle_events(p, ev, n);
 	if (awaits_house(p) && p->now >= p->next_slow)
 		keep_house(p);
 }
@@ -1044,6 +1090,7 @@ void poller_destroy(struct poller *p)
 		close(p->event_fd);
 	if (p->epoll_fd >= 0)
 		close(p->epoll_fd);
+	free(p->watches);
 	role_destroy(&p->role);
 	pthread_mutex_destroy(&p->threads_lock);
 	free(p);

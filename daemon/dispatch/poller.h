@@ -108,6 +108,8 @@ struct poller {
 	int event_fd;
 	int epoll_fd;
 	struct watch event_watch;
+	struct watch **watches;		/* by their descriptors */
+	uint32_t nr_watches;
 
 	struct ticks ticks __attribute__((aligned(64)));
 	uint64_t now;			/* ticks; at most some microseconds old */
@@ -222,7 +224,7 @@ bool poller_is_here(void);
 /* Only wakes it. */
 void poller_kick(struct poller *p);
 
-/* Edge-triggered, for reading.  The watch stays the caller's. */
+/* For reading.  By who is at the poller.  The watch stays the caller's. */
 int poller_watch(struct poller *p, int fd, struct watch *w, bool edge);
 void poller_unwatch(struct poller *p, int fd);
 

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The OpenCL backend on a real driver: memory, kernels, errors. */
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stddef.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -13,6 +10,7 @@
 #include "daemon/backends/opencl/built.h"
 #include "daemon/reason.h"
 #include "selftests/unit/be_opencl.h"
+#include "selftests/unit/refuse_call.h"
 
 #define PAGE 4096u
 
@@ -1401,20 +1399,6 @@ START_TEST(systemd_waits)
 }
 END_TEST
 
-static void refuse_call(uint32_t nr)
-{
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog filter = { sizeof(code) / sizeof(code[0]), code };
-
-	ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-	ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
-}
-
 /* As in some containers: it compiles in a process of its own all the same. */
 START_TEST(no_close_range)
 {
@@ -1422,7 +1406,7 @@ START_TEST(no_close_range)
 		be_skip("no_close_range", "no driver is registered in /etc/OpenCL/vendors");
 		return;
 	}
-	refuse_call(SYS_close_range);
+	refuse_call(SYS_close_range, EPERM);
 	ck_assert_int_eq(open_opencl(""), 0);
 	is_refused("crashed (Aborted)");
 }

@@ -33,6 +33,7 @@
 #include "daemon/link/holdings.h"
 #include "daemon/log.h"
 #include "selftests/unit/daemon_client.h"
+#include "selftests/unit/refuse_call.h"
 #include "selftests/unit/tmp.h"
 #include "selftests/unit/wait.h"
 
@@ -274,6 +275,8 @@ START_TEST(bad_tasks_complete_with_errors)
 }
 END_TEST
 
+static const uint32_t refusals[] = { 0, ENOSYS, EPERM };
+
 /* Asleep on both sides: bell and wake-up do their work, many times. */
 START_TEST(sleepers_are_woken)
 {
@@ -283,6 +286,8 @@ START_TEST(sleepers_are_woken)
 	uint32_t q, h, i;
 	uint64_t count;
 
+	if (refusals[_i])
+		refuse_call(SYS_epoll_pwait2, refusals[_i]);
 	ready(8);
 	ctl = (void *)c.region;
 	q = client_queue(&c, 0);
@@ -302,6 +307,9 @@ START_TEST(sleepers_are_woken)
 		ck_assert_uint_eq(done.user_data, i);
 		__atomic_store_n(&ctl->cq_need_wakeup, 0, __ATOMIC_RELAXED);
 	}
+	/* It did sleep. */
+	ck_assert_uint_lt(__atomic_load_n(&daemon_poller(d)->stats.sleeps, __ATOMIC_RELAXED),
+			  2000);
 }
 END_TEST
 
@@ -1166,6 +1174,78 @@ START_TEST(work_takes_turns)
 	let_go(&h);
 	ck_assert_uint_eq(glance_await(&g), 1);
 	client_close(&other);
+}
+END_TEST
+
+static uint32_t events_told;
+
+static void be_told(struct link *l, void *cookie, uint64_t ticks)
+{
+	ck_assert_ptr_eq(cookie, &events_told);
+	__atomic_fetch_add(&events_told, 1, __ATOMIC_RELAXED);
+}
+
+/* The poller is woken by what a visitor ends before it lets the poller go on. */
+static void end_what_woke(int fd, struct watch *w)
+{
+	daemon_enter(d);
+	ck_assert_int_eq(eventfd_write(fd, 1), 0);
+	while (!door_is_awaited(&daemon_poller(d)->door))
+		usleep(100);
+	poller_unwatch(daemon_poller(d), fd);
+	memset(w, 0x5a, sizeof(*w));
+}
+
+static void begin_watch(int fd, struct watch *w)
+{
+	static const struct link_ops ops = { .event = be_told };
+	static struct link l = { .ops = &ops };
+
+	*w = (struct watch){ .link = &l, .cookie = &events_told };
+	ck_assert_int_eq(poller_watch(daemon_poller(d), fd, w, true), 0);
+}
+
+static uint32_t times_told(void)
+{
+	daemon_await_sleep(d);
+	return __atomic_load_n(&events_told, __ATOMIC_RELAXED);
+}
+
+/* And one with its descriptor that begins meanwhile may be told in vain. */
+START_TEST(what_a_visitor_ends_is_not_told)
+{
+	int fd = eventfd(0, EFD_CLOEXEC);
+	struct watch w, other;
+
+	ck_assert_int_ge(fd, 0);
+	daemon_enter(d);
+	begin_watch(fd, &w);
+	daemon_leave(d);
+	ck_assert_int_eq(eventfd_write(fd, 1), 0);
+	while (!times_told())
+		usleep(100);
+
+	end_what_woke(fd, &w);
+	daemon_leave(d);
+	ck_assert_uint_eq(times_told(), 1);
+
+	daemon_enter(d);
+	begin_watch(fd, &w);
+	daemon_leave(d);
+	while (times_told() < 2)
+		usleep(100);
+	end_what_woke(fd, &w);
+	begin_watch(fd, &other);
+	daemon_leave(d);
+	while (times_told() < 3)
+		usleep(100);
+
+	daemon_enter(d);
+	poller_unwatch(daemon_poller(d), fd);
+	/* Nobody has it any more. */
+	poller_unwatch(daemon_poller(d), fd);
+	daemon_leave(d);
+	close(fd);
 }
 END_TEST
 
@@ -3311,7 +3391,7 @@ int main(void)
 	tcase_add_test(t, nobody_punches_holes_into_rings);
 	tcase_add_test(t, fill_and_copy);
 	tcase_add_test(t, bad_tasks_complete_with_errors);
-	tcase_add_test(t, sleepers_are_woken);
+	tcase_add_loop_test(t, sleepers_are_woken, 0, 3);
 	tcase_add_test(t, woken_while_others_queue);
 	tcase_add_test(t, submit_call);
 	tcase_add_test(t, timelines);
@@ -3331,6 +3411,7 @@ int main(void)
 	tcase_add_test(t, a_large_submit_blocks_nobody);
 	tcase_add_test(t, many_submits_block_nobody);
 	tcase_add_test(t, work_takes_turns);
+	tcase_add_test(t, what_a_visitor_ends_is_not_told);
 	tcase_add_loop_test(t, woken_while_others_bring_more, 0, 2);
 	tcase_add_test(t, buffers_are_unmapped_aside);
 	tcase_add_test(t, rings_are_unmapped_aside);
