@@ -29,6 +29,15 @@ static int open_engine(void)
 	return gang_create(&cpus, &gang);
 }
 
+/* What the loader says, without the name by which it knows the file: that is nothing to people. */
+static char *loader_says(const char *path)
+{
+	const char *text = dlerror() ?: "";
+	size_t n = strlen(path);
+
+	return strdup(!strncmp(text, path, n) && !strncmp(text + n, ": ", 2) ? text + n + 2 : text);
+}
+
 /* The descriptor stays open: its number is the library's name to dlopen(). */
 static struct image *open_image(uint64_t id, int fd, bool *keep)
 {
@@ -44,7 +53,7 @@ static struct image *open_image(uint64_t id, int fd, bool *keep)
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	i->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!i->library)
-		i->why = strdup(dlerror() ?: "");
+		i->why = loader_says(path);
 	return i;
 }
 
@@ -55,8 +64,9 @@ static void load(const struct worker_msg *msg, int fd, bool *keep, struct loaded
 	k->why = i->why;
 	if (i->library) {
 		k->kernel = dlsym(i->library, msg->symbol);
-		if (!k->kernel)
-			k->why = strdup(dlerror() ?: "");
+		if (!k->kernel && asprintf(&k->why, "it has no function %s, or does not show it to others",
+					   msg->symbol) < 0)
+			k->why = NULL;
 	}
 	k->err = !i->library ? -ENOEXEC : !k->kernel ? -ENOENT : 0;
 }

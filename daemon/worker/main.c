@@ -172,13 +172,11 @@ static bool receive(bool wait)
 }
 
 /* Its words go where arguments are else. */
-static int try(const struct loaded *k)
+static int not_loaded(const struct loaded *k)
 {
-	if (!k)
-		return -ENOEXEC;
-	if (k->err)
-		snprintf((char *)w.slot->args, sizeof(w.slot->args), "%s", k->why ?: "");
-	return k->err;
+	snprintf((char *)w.slot->args, sizeof(w.slot->args), "%s", k && k->why ? k->why : "");
+	atomic_store_explicit(&w.slot->unloaded, 1, memory_order_relaxed);
+	return k ? k->err : -ENOEXEC;
 }
 
 static int run(const struct worker_slot *s)
@@ -194,10 +192,10 @@ static int run(const struct worker_slot *s)
 	while ((int32_t)(s->messages - w.messages) > 0)
 		receive(true);
 	k = idmap_get(&w.kernels, s->kernel);
-	if (w.slot->what == WORKER_TRY)
-		return try(k);
 	if (!k || k->err)
-		return k ? k->err : -ENOEXEC;
+		return not_loaded(k);
+	if (w.slot->what == WORKER_TRY)
+		return 0;
 	if (l.nr_ranges > ARAX_MAX_RANGES || l.arg_len > sizeof(args))
 		return -EINVAL;
 	for (uint32_t i = 0; i < l.nr_ranges; i++) {
@@ -254,6 +252,7 @@ static void serve(void)
 		int result;
 
 		wait_for_request(done);
+		atomic_store_explicit(&w.slot->unloaded, 0, memory_order_relaxed);
 		result = run(w.slot);
 		atomic_store_explicit(&w.slot->result, result, memory_order_relaxed);
 		done++;

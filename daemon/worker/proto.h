@@ -29,7 +29,7 @@
 
 #include "uapi/arax.h"
 
-#define WORKER_VERSION		7
+#define WORKER_VERSION		8
 
 /**
  * enum worker_role - what a worker is for; its number is what it is started with
@@ -90,7 +90,7 @@ enum worker_msg_type {
 enum worker_what {
 	WORKER_RUN,
 	WORKER_RUN_INLINE,	/* on one thread */
-	WORKER_TRY,		/* only see whether the kernel is there; if not @args says why */
+	WORKER_TRY,		/* only see whether the kernel is there */
 };
 
 struct worker_msg {
@@ -118,6 +118,7 @@ struct worker_slot {
 	_Atomic uint32_t worker_sleeps;
 	_Atomic uint32_t handled;		/* messages */
 	_Atomic int32_t result;
+	_Atomic uint32_t unloaded;		/* @result is why the kernel isn't there; @args has words */
 	/* The launch; araxd writes while request == reply. */
 	_Alignas(64) uint64_t kernel;		/* its serial */
 	uint32_t messages;

@@ -380,7 +380,7 @@ static void worker_log_no_scratch(void)
 }
 
 /* Users can bring about that a worker does not start, or ends, as often as they like. */
-static struct complaints not_started, ended_idle, killed, unwanted, gone;
+static struct complaints not_started, ended_idle, killed, unwanted, gone, unloaded;
 
 static bool say_not_started(const struct worker *w, uint64_t *unsaid)
 {
@@ -840,19 +840,34 @@ static int await(struct worker *w, struct worker_time *t)
 }
 
 /* Once, and nothing in it is believed. */
-static void take_text(const struct worker *w, const struct runner_task *t)
+static void take_text(const struct worker *w, char *why, size_t len)
 {
 	const volatile uint8_t *from = w->slot->args;
 	size_t i;
 
-	for (i = 0; i + 1 < t->why_len && i < sizeof(w->slot->args); i++) {
+	for (i = 0; i + 1 < len && i < sizeof(w->slot->args); i++) {
 		uint8_t c = from[i];
 
 		if (!c)
 			break;
-		t->why[i] = c >= ' ' && c < 0x7f ? (char)c : '?';
+		why[i] = c >= ' ' && c < 0x7f ? (char)c : '?';
 	}
-	t->why[i] = '\0';
+	why[i] = '\0';
+}
+
+/* A launch that found no kernel: nobody has tried to load it before, as araxd doesn't itself. */
+static __attribute__((cold)) void say_unloaded(const struct worker *w, const struct runner_task *t)
+{
+	const char *file = kernel_impl(t->kernel, w->kind)->file;
+	char why[REASON_LEN / 2];
+	uint64_t unsaid;
+
+	take_text(w, why, sizeof(why));
+	reason_set("kernel %s can't be loaded, %s: %s", t->kernel->sig.name, file, why);
+	if (!t->kernel->foreign && complaints_say_now(&unloaded, w->key.uid, &unsaid))
+		log_warn("worker can't load kernel", log_str("kernel", t->kernel->sig.name),
+			 log_str("file", file), log_u64("uid", w->key.uid), log_str("reason", why),
+			 log_u64("unsaid", unsaid));
 }
 
 /* Why it was killed. */
@@ -911,7 +926,9 @@ int worker_run(struct worker *w, const struct runner_task *t, uint32_t cores,
 	if (!err) {
 		result = atomic_load_explicit(&w->slot->result, memory_order_relaxed);
 		if (t->flags & RUNNER_TRY && result)
-			take_text(w, t);
+			take_text(w, t->why, t->why_len);
+		else if (result && atomic_load_explicit(&w->slot->unloaded, memory_order_relaxed))
+			say_unloaded(w, t);
 		return result > 0 || result < RESULT_MIN ? -EIO : result;
 	}
 	if (err == -ETIMEDOUT || err == -ECANCELED) {

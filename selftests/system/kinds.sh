@@ -242,9 +242,10 @@ broken() {
 	sed 's/1 - x/1 - y/' "$work/one/logistic.c" >"$work/data/logistic.c"
 	! LD_LIBRARY_PATH=build/lib "$arax" run --verbose --kind opencl --kernels "$work/data" \
 		"$work/use" >"$work/broken" 2>&1 &&
-		grep -q "kernel can't be built.*undeclared identifier 'y'" "$work/broken"
+		grep -q "kernel can't be built.*undeclared identifier 'y'" "$work/broken" &&
+		grep -q "no device can run kernel logistic_map.*undeclared identifier 'y'" "$work/broken"
 }
-closed_in "and what does not compile is in the log" broken
+closed_in "and what does not compile is in the log, and in the program's error" broken
 
 # The same program brings the source itself.
 brought() {

@@ -138,6 +138,15 @@ START_TEST(passes_errors_on)
 }
 END_TEST
 
+/* Who waits for the task is told, and not the log alone. */
+static void assert_reason(const char *words)
+{
+	char why[REASON_LEN];
+
+	reason_take(why);
+	ck_assert_msg(strstr(why, words), "\"%s\" in: %s", words, why);
+}
+
 START_TEST(missing_symbol)
 {
 	struct buffer b = make_buffer(8);
@@ -146,6 +155,16 @@ START_TEST(missing_symbol)
 	log_max_level = 0;
 	ck_assert_int_eq(runner_prepare(runner, registry_find(registry, "test_no_symbol")), -ENOENT);
 	ck_assert_int_eq(run("test_no_symbol", &b, 1, NULL, 0), -ENOENT);
+	/* What only a worker loads is not looked at before, and its kernel may return that, too. */
+	ck_assert_int_eq(runner_prepare(runner, registry_find(registry, "test_no_symbol_data")), 0);
+	for (int i = 0; i < 2; i++) {
+		reason_forget();
+		ck_assert_int_eq(run("test_no_symbol_data", &b, 1, NULL, 0), -ENOENT);
+		assert_reason("kernel test_no_symbol_data can't be loaded");
+		reason_forget();
+		ck_assert_int_eq(run("test_error_data", &b, 1, &(int32_t){ -ENOENT }, 4), -ENOENT);
+		ck_assert_str_eq(reason_text, "");
+	}
 	log_max_level = before;
 	free_buffer(&b);
 }
@@ -705,15 +724,6 @@ START_TEST(a_buffer_that_cannot_be_mapped)
 	free_buffer(&b);
 }
 END_TEST
-
-/* Who waits for the task is told, and not the log alone. */
-static void assert_reason(const char *words)
-{
-	char why[REASON_LEN];
-
-	reason_take(why);
-	ck_assert_msg(strstr(why, words), "\"%s\" in: %s", words, why);
-}
 
 START_TEST(no_program)
 {
