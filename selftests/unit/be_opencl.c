@@ -788,6 +788,8 @@ START_TEST(arguments_are_checked)
 				      log);
 			ck_assert_msg(strstr(log, cached ? "from the cache" : "compiled for"),
 				      "%s", log);
+			if (err)
+				assert_reason(wrong[i].logged);
 			if (!err)
 				device_kernel_unload(dev, k);
 		}
@@ -830,6 +832,7 @@ START_TEST(bad_sources)
 	be_write(folder, "good.cl", "__kernel void k(int a) { }");
 	ck_assert_int_eq(load_from(dev, "good.cl", "other", "other(i32 a)", &k), -ENOENT);
 	assert_logged("good.cl: has no kernel other");
+	assert_reason("good.cl: has no kernel other");
 	be_write(folder, "empty.cl", "");
 	ck_assert_int_lt(load_from(dev, "empty.cl", "k", "k(i32 a)", &k), 0);
 	/* A header and nothing behind it: no driver takes that. */

@@ -7,6 +7,7 @@
  * and there the manifest is believed.
  */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,11 +76,25 @@ static const char *letter_name(char letter)
 	}
 }
 
+/* In the log, and for who submits it. */
+static __attribute__((format(printf, 2, 3))) void refuse(const struct gpu_device *d,
+							 const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	gpu_log(d->stack, ARAX_LOG_ERR, "%s", text);
+	gpu_explain(d->stack, "%s", text);
+}
+
 static int wrong_number(struct gpu_device *d, const struct arax_backend_kernel *desc, size_t has,
 			size_t want)
 {
-	gpu_log(d->stack, ARAX_LOG_ERR, "%s: %s has %zu parameters, must have %zu (a pointer and a length for each range, the plain ones), or one more for its result, for %s",
-		desc->file, desc->symbol, has, want, desc->signature);
+	refuse(d, "%s: %s has %zu parameters, must have %zu (a pointer and a length for each range, the plain ones), or one more for its result, for %s",
+	       desc->file, desc->symbol, has, want, desc->signature);
 	return -ENOEXEC;
 }
 
@@ -95,9 +110,9 @@ static int check_text(struct gpu_device *d, struct gpu_kernel *k,
 
 		if (has[i] == w || (i == n && has[i] == RESULT))
 			continue;
-		gpu_log(d->stack, ARAX_LOG_ERR, "%s: %s: parameter %zu is of type \"%s\", must be \"%s\" for %s",
-			desc->file, desc->symbol, i + 1, letter_name(has[i]), letter_name(w),
-			desc->signature);
+		refuse(d, "%s: %s: parameter %zu is of type \"%s\", must be \"%s\" for %s",
+		       desc->file, desc->symbol, i + 1, letter_name(has[i]), letter_name(w),
+		       desc->signature);
 		return -ENOEXEC;
 	}
 	k->tells = nr == n ? GPU_TELLS_NOTHING : has[n] == RESULT ? GPU_TELLS_ALL : GPU_TELLS_HOST;
@@ -125,8 +140,8 @@ static int check_sizes(struct gpu_device *d, struct gpu_kernel *k,
 		d->driver->function_param(k->function, i, &bytes);
 		if ((uint32_t)bytes == must || (i == n && bytes == sizeof(struct gpu_result)))
 			continue;
-		gpu_log(d->stack, ARAX_LOG_ERR, "%s: %s: parameter %u has %d bytes, must have %u for %s",
-			desc->file, desc->symbol, i + 1, bytes, must, desc->signature);
+		refuse(d, "%s: %s: parameter %u has %d bytes, must have %u for %s", desc->file,
+		       desc->symbol, i + 1, bytes, must, desc->signature);
 		return -ENOEXEC;
 	}
 	/* @bytes: of the last one. */
@@ -186,8 +201,8 @@ static int load(struct gpu_device *d, struct gpu_kernel *k, const struct arax_ba
 		return err;
 	err = gpu_kernel_reload(d, k);
 	if (err == -ENOENT)
-		gpu_log(d->stack, ARAX_LOG_ERR, "%s: has no kernel %s: is it extern \"C\" __global__?",
-			desc->file, desc->symbol);
+		refuse(d, "%s: has no kernel %s: is it extern \"C\" __global__?", desc->file,
+		       desc->symbol);
 	if (!err)
 		err = check_params(d, k, desc);
 	if (!err)

@@ -4,6 +4,7 @@
  * once, and not by whoever launches it.  The convention stands in docs/kernels-reference.md.
  */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,13 +82,26 @@ struct checking {
 	uint32_t nr;
 };
 
+/* In the log, and for who submits it. */
+static __attribute__((format(printf, 1, 2))) void refuse(const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	opencl_log(ARAX_LOG_ERR, "%s", text);
+	opencl_explain("%s", text);
+}
+
 static int mismatch(const struct checking *c, const struct arg *a, const char *want)
 {
-	opencl_log(ARAX_LOG_ERR, "%s: %s: argument %u is \"%s%s%s\", must be \"%s\" for %s",
-		   c->desc->file, c->desc->symbol, c->nr,
-		   a->space == 'g' ? "__global " : a->space == 'l' ? "__local " :
-		   a->space == 'c' ? "__constant " : "",
-		   a->constant ? "const " : "", a->type, want, c->desc->signature);
+	refuse("%s: %s: argument %u is \"%s%s%s\", must be \"%s\" for %s", c->desc->file,
+	       c->desc->symbol, c->nr,
+	       a->space == 'g' ? "__global " : a->space == 'l' ? "__local " :
+	       a->space == 'c' ? "__constant " : "",
+	       a->constant ? "const " : "", a->type, want, c->desc->signature);
 	return -ENOEXEC;
 }
 
@@ -127,8 +141,8 @@ static int check_args(struct opencl_kernel *k, const struct arax_backend_kernel 
 		has += *p == '\t';
 	k->has_result = has == wanted + 1;
 	if (has != wanted && has != wanted + 1) {
-		opencl_log(ARAX_LOG_ERR, "%s: %s has %u arguments, must have %u (a pointer and a length for each range, the plain ones), or one more for its result, for %s",
-			   desc->file, desc->symbol, has, wanted, desc->signature);
+		refuse("%s: %s has %u arguments, must have %u (a pointer and a length for each range, the plain ones), or one more for its result, for %s",
+		       desc->file, desc->symbol, has, wanted, desc->signature);
 		return -ENOEXEC;
 	}
 	for (uint32_t i = 0; !err && i < k->params.nr_ranges; i++) {
@@ -185,8 +199,8 @@ static int open_lanes(struct opencl_device *d, struct opencl_kernel *k,
 			err = cl.SetKernelArgSVMPointer(kernel, nr - 1, lane->launches[0].result);
 		if (err) {
 			k->nr_opened++;
-			opencl_log(ARAX_LOG_ERR, "%s: %s: argument %u: %s, for %s", desc->file,
-				   desc->symbol, nr, opencl_error_name(err), desc->signature);
+			refuse("%s: %s: argument %u: %s, for %s", desc->file, desc->symbol, nr,
+			       opencl_error_name(err), desc->signature);
 			return -ENOEXEC;
 		}
 	}
@@ -229,7 +243,7 @@ static int open_kernel(struct opencl_device *d, struct opencl_kernel *k,
 	int err;
 
 	if (!line) {
-		opencl_log(ARAX_LOG_ERR, "%s: has no kernel %s", desc->file, desc->symbol);
+		refuse("%s: has no kernel %s", desc->file, desc->symbol);
 		return -ENOENT;
 	}
 	err = check_args(k, desc, line);
