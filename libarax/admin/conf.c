@@ -33,6 +33,22 @@ static void list_keys(const cfg_t *cfg)
 	}
 }
 
+/* What libconfuse leaves to be guessed. */
+static const char *remedy(const char *fmt)
+{
+	static const struct { const char *begins, *remedy; } all[] = {
+		{ "invalid boolean", ": want true or false" },
+		{ "invalid integer", ": want a whole number" },
+		{ "missing title", ": want its name in front of the {, in quotes" },
+		{ "found duplicate title", ": one section of a name is all there may be" },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (!strncmp(fmt, all[i].begins, strlen(all[i].begins)))
+			return all[i].remedy;
+	return "";
+}
+
 /* The first error is the cause; what follows it is noise. */
 static void on_error(cfg_t *cfg, const char *fmt, va_list ap)
 {
@@ -45,6 +61,8 @@ static void on_error(cfg_t *cfg, const char *fmt, va_list ap)
 	vsnprintf(sink.text + used, sink.len - used, fmt, ap);
 	if (cfg && !strncmp(fmt, "no such option", 14))
 		list_keys(cfg);
+	used = strlen(sink.text);
+	snprintf(sink.text + used, sink.len - used, "%s", remedy(fmt));
 	for (char *p = sink.text; *p; p++)
 		if ((unsigned char)*p < ' ' || (unsigned char)*p >= 0x7f)
 			*p = '?';
