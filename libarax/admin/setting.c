@@ -107,7 +107,7 @@ const char *tenant_parse(const char *word, bool unset, struct tenant_setting *s)
 
 	memset(s, 0, sizeof(*s));
 	if (key < 0)
-		return "no such key; there are memory.max, tasks.max, contexts.max, device_memory.max, device_time.weight and device_time.max";
+		return "no such key; there are " TENANT_KEYS;
 	s->what = keys[key].what;
 	if (unset) {
 		s->value = s->what == ARAX_SET_WEIGHT ? DEFAULT_WEIGHT : ARAX_LIMIT_MAX;

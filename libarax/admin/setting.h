@@ -12,6 +12,9 @@ struct tenant_setting {
 	uint64_t period_ns;
 };
 
+/* For who meant one of them. */
+#define TENANT_KEYS	"memory.max, tasks.max, contexts.max, device_memory.max, device_time.weight and device_time.max"
+
 /* Does it look like KEY or KEY=VALUE rather than like a cgroup's path? */
 bool tenant_is_setting(const char *word);
 /*

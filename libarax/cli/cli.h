@@ -48,6 +48,7 @@ enum column_kind {
 	COLUMN_BYTES,		/* of memory; null: no limit */
 	COLUMN_COUNT,		/* null: no limit */
 	COLUMN_NS,
+	COLUMN_SHARE,		/* of an object's max_ns in each period_ns; null: no limit */
 };
 
 struct column {

@@ -102,6 +102,20 @@ static void format_ns(char *s, size_t size, double ns)
 		snprintf(s, size, "%.2f s", ns / 1e9);
 }
 
+static void format_share(char *s, size_t size, json_t *j)
+{
+	json_t *max = json_object_get(j, "max_ns");
+	char some[24], all[24];
+
+	if (!json_is_integer(max)) {
+		snprintf(s, size, "max");
+		return;
+	}
+	format_ns(some, sizeof(some), json_number_value(max));
+	format_ns(all, sizeof(all), json_number_value(json_object_get(j, "period_ns")));
+	snprintf(s, size, "%s in %s", some, all);
+}
+
 static void format_list(char *s, size_t size, json_t *list)
 {
 	size_t i, n = 0;
@@ -142,6 +156,8 @@ static void format_cell(char *s, size_t size, json_t *object, const struct colum
 		snprintf(s, size, json_is_true(j) ? "yes" : "no");
 	else if (json_is_array(j))
 		format_list(s, size, j);
+	else if (c->kind == COLUMN_SHARE)
+		format_share(s, size, j);
 	else if (c->kind == COLUMN_BYTES)
 		format_bytes(s, size, json_number_value(j));
 	else if (c->kind == COLUMN_NS)

@@ -217,7 +217,7 @@ static pid_t start_daemon(const struct private *p, const struct signals *s, int 
 		signal(SIGTTOU, SIG_IGN);
 	}
 	cli_exec(argv[0], argv);
-	fprintf(stderr, "araxd: %s\n", strerror(errno));
+	fprintf(stderr, "araxd, beside arax or in PATH, can't be run: %s\n", strerror(errno));
 	_exit(EXIT_FAILED);
 }
 

@@ -27,6 +27,7 @@ static const struct column columns[] = {
 	{ "usage.contexts.max", "MAX", COLUMN_COUNT },
 	{ "usage.device_time.weight", "WEIGHT", COLUMN_NUMBER },
 	{ "usage.device_time.used_ns", "DEVICE", COLUMN_NS },
+	{ "usage.device_time", "MAX", COLUMN_SHARE },
 	{ "usage.wait_ns", "WAITED", COLUMN_NS },
 	{ "saved", "SAVED", COLUMN_TEXT },
 	{ 0 },
@@ -47,8 +48,7 @@ static const struct column one[] = {
 	{ "usage.contexts.current", "contexts.current", COLUMN_COUNT },
 	{ "usage.contexts.max", "contexts.max", COLUMN_COUNT },
 	{ "usage.device_time.weight", "device_time.weight", COLUMN_NUMBER },
-	{ "usage.device_time.max_ns", "device_time.max", COLUMN_NS },
-	{ "usage.device_time.period_ns", "  in each", COLUMN_NS },
+	{ "usage.device_time", "device_time.max", COLUMN_SHARE },
 	{ "usage.device_ns", "device_time used", COLUMN_NS },
 	{ "usage.wait_ns", "waited for devices", COLUMN_NS },
 	{ "usage.tasks_done", "tasks done", COLUMN_COUNT },
@@ -246,12 +246,17 @@ static int show(const char *path, const char *folder, bool json)
 /* set, unset                                                          */
 
 /* Before anything is opened: is all of it well said? */
-static int check_settings(const struct command *self, int argc, char **argv, bool unset)
+static int check_settings(const struct command *self, const char *path, int argc, char **argv,
+			  bool unset)
 {
 	struct tenant_setting s;
 	const char *wrong;
 	int i;
 
+	/* A key with a slip in it, or without its value, looks like a path. */
+	if (!argc && path)
+		return cli_usage(self, "what to %s of tenant \"%s\"?  There are " TENANT_KEYS,
+				 unset ? "unset" : "set", path);
 	if (!argc)
 		return cli_usage(self, "what to %s?", unset ? "unset" : "set");
 	for (i = 0; i < argc; i++) {
@@ -399,7 +404,7 @@ static int run(const struct command *self, int argc, char **argv)
 		return cli_usage(self, "unexpected \"%s\"", argv[0]);
 	if (shows)
 		return show(path, folder, json);
-	ret = check_settings(self, argc, argv, unset);
+	ret = check_settings(self, path, argc, argv, unset);
 	if (ret)
 		return ret;
 	if (!name_cgroup(&p, path))

@@ -92,7 +92,7 @@ static int list(int json)
 
 	for (i = 0; i < NR_BENCHES; i++) {
 		if (!json) {
-			printf("%-10s %s\n", benches[i].name, benches[i].what);
+			printf("%-12s %s\n", benches[i].name, benches[i].what);
 			continue;
 		}
 		o = json_pack("{s:s,s:s}", "name", benches[i].name, "what", benches[i].what);
@@ -156,10 +156,13 @@ static int run(int argc, char **argv)
 			return 2;
 		}
 	}
-	if (optind != argc - 1) {
+	if (optind == argc) {
+		fputs("arax-bench: which bench? `list` names them\n", stderr);
 		usage(stderr);
 		return 2;
 	}
+	if (optind != argc - 1)
+		return wrong("unexpected", argv[optind + 1]);
 	if (!strcmp(argv[optind], "list"))
 		return list(o.json);
 	/* It would override the links that the benches choose. */

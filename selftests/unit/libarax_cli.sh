@@ -56,6 +56,10 @@ done
 is 0 'bench --help' $arax bench --help
 is 2 'bench with a wrong option' $arax bench --nonsense
 is 0 'bench --version' $arax bench --version
+is 2 'bench wants one' $arax bench
+says 'which bench?' 'and says so'
+is 2 'bench wants one alone' $arax bench list null
+says "unexpected 'null'" 'and says what is more'
 is 1 'bench with an araxd that is not there' env ARAX_BENCH_ARAXD=/nonexistent/araxd \
 	$arax bench null --seconds 0.1 --rounds 1
 says '/nonexistent/araxd: No such file' 'and says which'
@@ -129,12 +133,18 @@ is 2 'tenant set wants good values' $arax tenant set / memory.max=-1
 is 2 'tenant set wants known keys' $arax tenant set memroy.max=1
 says 'there are memory.max, tasks.max' 'and lists them'
 is 2 'tenant unset wants no values' $arax tenant unset memory.max=1
+is 2 'tenant unset of a key with a slip in it' $arax tenant unset memroy.max
+says 'of tenant "memroy.max"?  There are memory.max, tasks.max' 'says what it was taken for'
 is 2 'tenant show saves nothing' $arax tenant show --save
 is 2 'tenant set --json wants something to set, too' $arax tenant set / --json
 is 2 'tenant --tenants wants a folder' $arax tenant show --tenants
 is 2 'run wants a program' $arax run --
 is 2 'run prints no JSON' $arax run --json true
 says 'unknown option --json' 'and says so'
+mkdir "$tmp/alone"
+cp $arax "$tmp/alone"
+is 1 'run with no araxd' env LD_LIBRARY_PATH=build/lib PATH="$tmp/alone" "$tmp/alone/arax" run true
+says "araxd, beside arax or in PATH, can't be run: No such file" 'says where it looked'
 is 2 'run --config wants a file' $arax run --config
 says 'which file' 'and says so'
 is 2 'run --kernels wants a folder' $arax run --kernels
@@ -613,8 +623,11 @@ is 1 'a cgroup that is not there' $arax run --private -- $arax tenant show /arax
 if grep -q cgroup2 /proc/self/mounts; then
 	is 0 'a limit is set and shown' $arax run --private -- bash -ec \
 		"$arax tenant set / memory.max=3G tasks.max=77 device_time.max='5000 10000'
-		$arax tenant show /; $arax tenant unset / tasks.max; $arax tenant show / --json"
+		$arax tenant show; $arax tenant show /; $arax tenant unset / tasks.max
+		$arax tenant show / --json"
 	says '3 GiB' 'memory.max in the table'
+	says ' 5.0 ms in 10.0 ms ' 'device_time.max beside it'
+	says 'device_time.max        5.0 ms in 10.0 ms' 'and in the list of one'
 	says '"max": 3221225472' 'memory.max in the JSON'
 	says '"max_ns": 5000000' 'device_time.max in nanoseconds'
 	# A program is told which limit it was, and what it can do itself.
