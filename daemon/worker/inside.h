@@ -120,10 +120,13 @@ static inline void count(_Atomic uint64_t *counter)
 	atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
+/* -EIO, and that it may not be. */
+int runner_no_errno(int result) __attribute__((cold));
+
 /* What a kernel or a plug-in returned. */
 static inline int checked(int err)
 {
-	return err > 0 || err < -4095 ? -EIO : err;
+	return __builtin_expect(err > 0 || err < -4095, 0) ? runner_no_errno(err) : err;
 }
 
 /*

@@ -196,6 +196,12 @@ static __attribute__((cold)) int run_other(struct runner *r, const struct kernel
 	return err;
 }
 
+int runner_no_errno(int result)
+{
+	reason_set("the kernel returned %d, and may return 0 or a negative errno", result);
+	return -EIO;
+}
+
 /* @out: @t, or NULL: nobody asks for more than the result. */
 static inline int run_here(struct runner *r, const struct runner_task *t, uint32_t flags,
 			   struct runner_task *out)

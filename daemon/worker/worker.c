@@ -36,7 +36,6 @@
 #define KILL_TIMEOUT_MS		2000
 #define SEND_TIMEOUT_NS		5000000000u
 #define SPIN_ROUNDS		4000	/* about 20 us */
-#define RESULT_MIN		(-4095)
 #define FOREIGN_MAY_KEEP	(256ull << 20)	/* a new worker costs less than to fill that */
 
 struct worker {
@@ -929,7 +928,7 @@ int worker_run(struct worker *w, const struct runner_task *t, uint32_t cores,
 			take_text(w, t->why, t->why_len);
 		else if (result && atomic_load_explicit(&w->slot->unloaded, memory_order_relaxed))
 			say_unloaded(w, t);
-		return result > 0 || result < RESULT_MIN ? -EIO : result;
+		return checked(result);
 	}
 	if (err == -ETIMEDOUT || err == -ECANCELED) {
 		log_killed(w, t, err);

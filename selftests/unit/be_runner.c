@@ -122,6 +122,15 @@ START_TEST(runs_here)
 }
 END_TEST
 
+/* Who waits for the task is told, and not the log alone. */
+static void assert_reason(const char *words)
+{
+	char why[REASON_LEN];
+
+	reason_take(why);
+	ck_assert_msg(strstr(why, words), "\"%s\" in: %s", words, why);
+}
+
 START_TEST(passes_errors_on)
 {
 	static const struct { int32_t in, out; } cases[] = {
@@ -131,21 +140,17 @@ START_TEST(passes_errors_on)
 	struct buffer b = make_buffer(8);
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *why = cases[i].in == cases[i].out ? "" : "the kernel returned ";
+
+		reason_forget();
 		ck_assert_int_eq(run("test_error", &b, 1, &cases[i].in, 4), cases[i].out);
+		assert_reason(why);
 		ck_assert_int_eq(run("test_error_data", &b, 1, &cases[i].in, 4), cases[i].out);
+		assert_reason(why);
 	}
 	free_buffer(&b);
 }
 END_TEST
-
-/* Who waits for the task is told, and not the log alone. */
-static void assert_reason(const char *words)
-{
-	char why[REASON_LEN];
-
-	reason_take(why);
-	ck_assert_msg(strstr(why, words), "\"%s\" in: %s", words, why);
-}
 
 START_TEST(missing_symbol)
 {
