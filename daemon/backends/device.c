@@ -31,6 +31,7 @@ struct filter {
 	char *name;
 	char *devices;
 	void *instance;
+	bool used;		/* by a device */
 };
 
 /* A filter on one device; `next` or `elsewhere` is what the filter is given. */
@@ -201,6 +202,7 @@ static int add_layers(struct devices *d, struct device *dev)
 				log_str("device", dev->info.name), log_errno(err));
 			return err;
 		}
+		f->used = true;
 		t->nr_layers++;
 		dev->run = layer_run;
 		dev->top = l;
@@ -444,6 +446,16 @@ static int open_filter(struct devices *d, const struct config_plugin *section)
 	return err;
 }
 
+/* A pattern with a slip in it looks like a filter that does nothing. */
+static void warn_of_unused(const struct devices *d)
+{
+	for (uint32_t i = 0; i < d->nr_filters; i++)
+		if (!d->filters[i].used)
+			log_warn("filter is on no device", log_str("filter", d->filters[i].name),
+				 log_str("devices", d->filters[i].devices),
+				 log_str("remedy", "a pattern of names as in arax devices"));
+}
+
 int devices_open(const struct config *config, struct devices **devices)
 {
 	struct devices *d = calloc(1, sizeof(*d));
@@ -467,9 +479,11 @@ int devices_open(const struct config *config, struct devices **devices)
 		err = open_backend(d, &d->backends[i]);
 	if (!err && !d->nr_devices) {
 		log_err("there is no device to run tasks on",
-			log_str("remedy", "cpu { enable = true }, or a backend that finds some: arax devices and the log say why one has none"));
+			log_str("remedy", "cpu { enable = true }, or a backend that finds some: the lines above say why those that there are have none"));
 		err = -ENODEV;
 	}
+	if (!err)
+		warn_of_unused(d);
 	if (err) {
 		devices_close(d);
 		return err;

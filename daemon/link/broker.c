@@ -656,7 +656,8 @@ static int take_socket(struct broker *b, const char *path, unsigned int mode)
 
 	if (strlen(path) >= sizeof(sa.sun_path) || strlen(path) >= sizeof(b->path)) {
 		log_err("socket path too long", log_str("path", path),
-			log_u64("limit", sizeof(sa.sun_path) - 1));
+			log_u64("limit", sizeof(sa.sun_path) - 1),
+			log_str("remedy", "give a shorter one by --socket or link.socket"));
 		return -ENAMETOOLONG;
 	}
 	err = look_at_path(path);
@@ -667,7 +668,8 @@ static int take_socket(struct broker *b, const char *path, unsigned int mode)
 	b->lock_fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (b->lock_fd < 0) {
 		err = -errno;
-		log_err("lock can't be opened", log_str("path", lock), log_errno(err));
+		log_err("lock can't be opened", log_str("path", lock), log_errno(err),
+			log_str("remedy", "make its folder, for araxd's user to write to, or give another path by --socket or link.socket"));
 		return err;
 	}
 	/* One that was killed just now may not have wholly gone. */

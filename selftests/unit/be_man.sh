@@ -42,6 +42,16 @@ for key in $keys; do
 	check "key $key" "$wrong"
 done
 
+# Two are araxd's own: nobody writes them.
+keys=$(grep -rhoE 'strcmp\(key, "[a-z-]+"\)' daemon/backends daemon/filters --include='*.c' |
+	grep -oE '"[a-z-]+"' | tr -d '"' | grep -vx 'careful\|group' | sort -u)
+[ "$(wc -w <<<"$keys")" -ge 30 ] || { echo 'Bail out! no options found in daemon/backends'; exit 1; }
+for key in $keys; do
+	wrong=''
+	grep -qE -- "^\.(It )?Cm .*\b${key//-/\\\\-}\b" daemon/man/araxd.conf.5 || wrong='not in araxd.conf(5)'
+	check "option $key" "$wrong"
+done
+
 keys=$(tr '\n' ' ' <daemon/kernels/manifest.c | grep -oE ' known\[\] = \{[^}]*\}' | grep -oE '"[a-z_]+"' |
 	tr -d '"' | sort -u)
 [ "$(wc -w <<<"$keys")" -ge 18 ] || { echo 'Bail out! no keys found in daemon/kernels/manifest.c'; exit 1; }

@@ -355,6 +355,7 @@ configured() { # WHAT REASON CONFIGURATION: no araxd starts with it
 configured 'run with an unknown key' "no such option 'enabel'; there are enable, groups, memory" \
 	'cpu { enabel = false }'
 configured 'run without a device' 'there is no device to run tasks on' 'cpu { enable = false }'
+says 'the lines above say why' 'and where to look, as there is nobody to ask'
 configured 'run with too many lanes' 'want a number from 1 to 16' \
 	'backend "opencl" { options = { "lanes=99" } }'
 configured 'run with no memory' 'want a number of bytes, 1 or more, or one of K, M, G or T' \
@@ -370,6 +371,17 @@ configured 'run with a cost without its parts' 'want NAME:BASE_US:NS_PER_ITEM' \
 	'backend "sim" { options = { "cost=sgemm:20" } }'
 configured 'run with a loss that has no time' 'want INDEX:MS' \
 	'backend "sim" { options = { "lose=0" } }'
+echo 'filter "delay" { devices = "gpu*"' >"$tmp/unused.conf"
+echo 'options = { "run-ms=0" } } filter "delay.all" { options = { "run-ms=0" } }' >>"$tmp/unused.conf"
+is 0 'run with a filter for devices that are not there' $arax run --config "$tmp/unused.conf" -- true
+says 'warning: filter is on no device filter=delay devices=gpu*' 'is warned of it'
+n=$((n + 1))
+if grep -q 'filter=delay.all' "$tmp/err"; then
+	failed=1
+	echo "not ok $n - and of no other"
+else
+	echo "ok $n - and of no other"
+fi
 # A backend that was left out takes any option.
 echo 'backend "cuda" { }' >"$tmp/cuda.conf"
 is 0 'what cuda has is told' $arax run --config "$tmp/cuda.conf" -- $arax devices
