@@ -59,6 +59,9 @@ int arax_buffer_create(struct arax *ax, uint64_t bytes, uint32_t flags,
 			return error_set(ret, "creating a buffer of %llu bytes: %s",
 					 (unsigned long long)bytes, why);
 		}
+		if (ret == -EOPNOTSUPP && flags & ~ARAX_BUFFER_FLAGS)
+			return error_set(ret, "creating a buffer with flags 0x%x: want 0 or ARAX_BUFFER_EXPLICIT",
+					 flags);
 		return error_set(ret, "creating a buffer of %llu bytes",
 				 (unsigned long long)bytes);
 	}
@@ -109,6 +112,8 @@ static int import(struct arax *ax, struct arax_buffer_import *a, int fd, struct 
 		if (wrong)
 			error_set(ret, "importing descriptor %d: %s", fd, wrong);
 	}
+	if (ret == -EINVAL && a->type == ARAX_IMPORT_ARAX)
+		error_set(ret, "importing descriptor %d: it is not what arax_buffer_export() gave", fd);
 	if (ret)
 		goto fail;
 	if (a->type == ARAX_IMPORT_USER) {
@@ -181,7 +186,16 @@ int arax_buffer_export(struct arax_buffer *buffer, uint32_t type)
 	int ret = context_call(to_buffer(buffer)->ax, "exporting a buffer",
 			       ARAX_NR_BUFFER_EXPORT, &a);
 
-	return ret ? ret : a.fd;
+	if (ret != -EOPNOTSUPP)
+		return ret ? ret : a.fd;
+	if (type > ARAX_EXPORT_DMABUF)
+		return error_set(ret, "exporting a buffer as type %u: want ARAX_EXPORT_ARAX or ARAX_EXPORT_DMABUF",
+				 type);
+	if (to_buffer(buffer)->is_explicit)
+		return error_set(ret, "exporting a buffer that has ARAX_BUFFER_EXPLICIT: others can share plain ones alone");
+	if (type == ARAX_EXPORT_DMABUF)
+		return error_set(ret, "exporting a buffer as a dma-buf: that takes arax.ko, and a buffer that is not an import (`arax info`)");
+	return error_set(ret, "exporting a buffer that was imported: pass on what it was made of");
 }
 
 int arax_buffer_revoke(struct arax_buffer *buffer)

@@ -45,6 +45,9 @@ int arax_queue_create_with(struct arax *ax, const struct arax_queue_options *o,
 	ret = context_call(ax, "creating a queue", ARAX_NR_QUEUE_CREATE, &a);
 	if (ret) {
 		free(q);
+		if (ret == -EOPNOTSUPP)
+			error_set(ret, "creating a queue with flags 0x%x: want ARAX_QUEUE_IN_ORDER or ARAX_QUEUE_DATAFLOW, and ARAX_QUEUE_CONTINUE or not",
+				  o->flags);
 		return ret;
 	}
 	q->ax = ax;

@@ -120,6 +120,15 @@ TEST(contexts_to_ask_with)
 	close(fd);
 }
 
+/* What was wanted, and what stood in the way. */
+static void says(const char *words)
+{
+	if (!strstr(arax_error_text(), words)) {
+		printf("# no \"%s\" in: %s\n", words, arax_error_text());
+		CHECK(0);
+	}
+}
+
 TEST(objects_that_cant_be)
 {
 	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
@@ -128,9 +137,11 @@ TEST(objects_that_cant_be)
 
 	CHECK_EQ(arax_buffer_create(s.ax, 0, 0, &b), -EINVAL);
 	CHECK_EQ(arax_buffer_create(s.ax, 4096, 8, &b), -EOPNOTSUPP);
+	says("flags 0x8: want 0 or ARAX_BUFFER_EXPLICIT");
 	CHECK_EQ(arax_queue_create(s.ax, 0, 20, &q), -EINVAL);
 	CHECK_EQ(arax_queue_create(s.ax, 0, -21, &q), -EINVAL);
 	CHECK_EQ(arax_queue_create(s.ax, 4, 0, &q), -EOPNOTSUPP);
+	says("flags 0x4: want ARAX_QUEUE_IN_ORDER");
 	stack_close(&s);
 }
 
@@ -168,6 +179,7 @@ TEST(descriptors_that_are_no_memory)
 	CHECK_EQ(imported(&s, ARAX_IMPORT_MEMFD, 777), -EBADF);
 	CHECK_EQ(imported(&s, ARAX_IMPORT_MEMFD, -1), -EBADF);
 	CHECK_EQ(imported(&s, ARAX_IMPORT_ARAX, pipes[0]), -EINVAL);
+	says("is not what arax_buffer_export() gave");
 	CHECK_EQ(imported(&s, ARAX_IMPORT_MEMFD, pipes[0]), -EINVAL);
 	ret = imported(&s, ARAX_IMPORT_DMABUF, pipes[0]);
 	CHECK(ret == -EINVAL || ret == -EOPNOTSUPP);
@@ -205,10 +217,25 @@ TEST(memory_of_a_program_that_cant_be)
 TEST(exports_that_cant_be)
 {
 	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW), other = stack_open(ARAX_QUEUE_DATAFLOW);
-	struct arax_buffer *b = stack_buffer(&s, 4096), *theirs;
+	struct arax_buffer *b = stack_buffer(&s, 4096), *theirs, *own;
+	struct arax_info info;
 	int fd;
 
 	CHECK_EQ(arax_buffer_export(b, 7), -EOPNOTSUPP);
+	says("as type 7: want ARAX_EXPORT_ARAX");
+	CHECK_EQ(arax_buffer_create(s.ax, 4096, ARAX_BUFFER_EXPLICIT, &own), 0);
+	CHECK_EQ(arax_buffer_export(own, ARAX_EXPORT_ARAX), -EOPNOTSUPP);
+	says("has ARAX_BUFFER_EXPLICIT");
+	CHECK_EQ(arax_get_info(s.ax, &info), 0);
+	if (!(info.guarantees & ARAX_GUAR_DMABUF)) {
+		CHECK_EQ(arax_buffer_export(b, ARAX_EXPORT_DMABUF), -EOPNOTSUPP);
+		says("takes arax.ko");
+	}
+	fd = memory_of(4096, F_SEAL_SHRINK);
+	CHECK_EQ(arax_buffer_import(s.ax, ARAX_IMPORT_MEMFD, fd, &own), 0);
+	CHECK_EQ(arax_buffer_export(own, ARAX_EXPORT_ARAX), -EOPNOTSUPP);
+	says("that was imported");
+	close(fd);
 	fd = arax_buffer_export(b, ARAX_EXPORT_ARAX);
 	CHECK(fd >= 0);
 	CHECK_EQ(arax_buffer_import(other.ax, ARAX_IMPORT_ARAX, fd, &theirs), 0);
