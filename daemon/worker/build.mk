@@ -30,10 +30,13 @@ install-worker: $(B)/libexec/arax-worker
 INSTALL_TARGETS += install-worker
 .PHONY: install-worker
 
-# The daemon's pages and its sample configuration.
+# The daemon's pages, its sample configuration, and what pages of the manual refer to.
 install-daemon-docs:
 	install -d "$(DESTDIR)$(PREFIX)/share/man/man5" "$(DESTDIR)$(PREFIX)/share/man/man8" \
-		"$(DESTDIR)$(PREFIX)/share/doc/arax"
+		"$(DESTDIR)$(PREFIX)/share/doc/arax/docs" \
+		"$(DESTDIR)$(PREFIX)/share/doc/arax/examples/scenarios"
+	install -m 644 docs/*.md "$(DESTDIR)$(PREFIX)/share/doc/arax/docs/"
+	install -m 644 examples/scenarios/* "$(DESTDIR)$(PREFIX)/share/doc/arax/examples/scenarios/"
 	install -m 644 daemon/man/araxd.conf.5 "$(DESTDIR)$(PREFIX)/share/man/man5/"
 	install -m 644 daemon/man/araxd.8 "$(DESTDIR)$(PREFIX)/share/man/man8/"
 	install -m 644 daemon/araxd.conf.sample "$(DESTDIR)$(PREFIX)/share/doc/arax/"

@@ -160,6 +160,14 @@ try 'and completes' bash -c '. "$1"
 try 'the sample configuration is right' "$at/bin/arax" run --private \
 	--config "$at/share/doc/arax/araxd.conf.sample" -- true
 
+# What pages refer to, by a path as in the tree.
+for f in $(grep -rhoE '\b(docs|examples)/[a-z/\-]+(\.(md|json))?' "$at/share/man" | tr -d "\\\\" | sort -u); do
+	[ -e "$at/share/doc/arax/$f" ]
+	ok $? "$f, which the manual names"
+done
+try 'and an example of it is simulated' "$at/bin/arax" sim \
+	"$at/share/doc/arax/examples/scenarios/two-tenants.json"
+
 version=$("$at/bin/arax" --version)
 src=$(echo "$root"/usr/src/arax-*)
 [ "$version" = "arax ${src##*/arax-}" ] && grep -qx "ARAX_VERSION := ${version#arax }" "$src/Kbuild"
