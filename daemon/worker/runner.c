@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -325,8 +326,11 @@ static __attribute__((cold)) void say_fate(const struct runner *r, const struct 
 			   device, (unsigned long long)time->most_ns / 1000000,
 			   time->most_ns == r->timeout_ns ? ", which is worker.timeout_ms" : "");
 	else if (err == -EFAULT)
-		reason_set("kernel %s crashed on %s, in a process of its own: a bad access, most likely",
-			   name, device);
+		reason_set("kernel %s crashed on %s, in a process of its own: %s", name, device,
+			   time->signal == SIGSEGV || time->signal == SIGBUS ?
+				   "a bad access, most likely" :
+			   time->signal == SIGSYS ? "it made a system call that is kept from it" :
+						    sigdescr_np(time->signal) ?: "no more is known");
 	else if (err == -EIO)
 		reason_set("the process in which kernel %s ran on %s has ended", name, device);
 }

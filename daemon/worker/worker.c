@@ -940,6 +940,7 @@ int worker_run(struct worker *w, const struct runner_task *t, uint32_t cores,
 	if (!wait_exit(w, 0))
 		kill_and_reap(w);
 	*fate = reap(w, &signal);
+	time->signal = signal;
 	log_gone(w, t, signal);
 	return *fate == WORKER_CRASHED ? -EFAULT : -EIO;
 }

@@ -65,6 +65,7 @@ struct worker;
  *		long it has stood still since
  * @look_ns:	when turn_look() is to be called next
  * @told:	turn_look()'s
+ * @signal:	out, of a worker that crashed: by which
  */
 struct worker_time {
 	uint64_t deadline_ns;
@@ -74,6 +75,7 @@ struct worker_time {
 	uint64_t began_ns, paused_ns;
 	uint64_t look_ns;
 	bool told;
+	int signal;
 };
 
 /*

@@ -16,6 +16,7 @@ int test_error(const struct arax_launch *l);
 int test_gather(const struct arax_launch *l);
 int test_hang(const struct arax_launch *l);
 int test_exit(const struct arax_launch *l);
+int test_abort(const struct arax_launch *l);
 int test_identity(const struct arax_launch *l);
 int test_until(const struct arax_launch *l);
 int test_child(const struct arax_launch *l);
@@ -68,6 +69,12 @@ ARAX_KERNEL int test_hang(const struct arax_launch *l)
 
 	for (;;)
 		nanosleep(&hour, NULL);
+}
+
+/* test_abort(inout u32 x[]) */
+ARAX_KERNEL int test_abort(const struct arax_launch *l)
+{
+	abort();
 }
 
 /* test_exit(inout u32 x[]) */

@@ -76,7 +76,7 @@ static void setup_with(const char *text)
 	log_max_level = LOG_LEVEL_WARNING;
 	ck_assert_int_eq(devices_open(&config, &devices), 0);
 	registry = registry_create();
-	ck_assert_int_eq(registry_load_folder(registry, "build/test/kernels"), 15);
+	ck_assert_int_eq(registry_load_folder(registry, "build/test/kernels"), 16);
 	ck_assert_int_ge(registry_load_folder(registry, "build/lib/arax/kernels"), 33);
 	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
 }
@@ -280,9 +280,12 @@ START_TEST(crash_and_exit_differ)
 	struct buffer b = make_buffer(64);
 
 	ck_assert_int_eq(run("test_crash", &b, 1, NULL, 0), -EFAULT);
+	assert_reason("a bad access");
+	ck_assert_int_eq(run("test_abort", &b, 1, NULL, 0), -EFAULT);
+	assert_reason("Aborted");
 	ck_assert_int_eq(run("test_exit", &b, 1, NULL, 0), -EIO);
-	ck_assert_uint_eq(query().worker_crashes, 1);
-	ck_assert_uint_eq(query().worker_starts, 2);
+	ck_assert_uint_eq(query().worker_crashes, 2);
+	ck_assert_uint_eq(query().worker_starts, 3);
 	free_buffer(&b);
 }
 END_TEST
