@@ -98,8 +98,8 @@ static int read_lines(struct trace *t, FILE *f, const char *path)
 		}
 		task = json_loadb(line, (size_t)n, 0, &error);
 		if (!task || !is_task(task)) {
-			fprintf(stderr, "arax: %s:%zu: %s\n", path, number_of,
-				task ? "not a task as araxd --trace writes them" : error.text);
+			fprintf(stderr, "arax: %s:%zu: not a task as araxd --trace writes them%s%s\n",
+				path, number_of, task ? "" : ": ", task ? "" : error.text);
 			json_decref(task);
 			free(line);
 			return -1;

@@ -155,7 +155,7 @@ is 2 'trace prints one form' $arax trace --dot --json a
 is 1 'a trace that is not there' $arax trace "$tmp/none"
 echo 'no JSON' >"$tmp/t.jsonl"
 is 1 'a trace that is none' $arax trace "$tmp/t.jsonl"
-says "t.jsonl:1:" 'and says where'
+says "t.jsonl:1: not a task as araxd --trace writes them: " 'and says where, and what is wanted'
 echo '{"seq": 1}' >"$tmp/t.jsonl"
 is 1 'a trace of something else' $arax trace "$tmp/t.jsonl"
 says 'not a task' 'and says so'
@@ -638,6 +638,7 @@ if grep -q cgroup2 /proc/self/mounts; then
 		$arax tenant show; $arax tenant show /; $arax tenant unset / tasks.max
 		$arax tenant show / --json"
 	says '3 GiB' 'memory.max in the table'
+	says 'contexts.events' 'and in the list of one what each limit has refused'
 	says ' 5.0 ms in 10.0 ms ' 'device_time.max beside it'
 	says 'device_time.max        5.0 ms in 10.0 ms' 'and in the list of one'
 	says '"max": 3221225472' 'memory.max in the JSON'
