@@ -6,8 +6,8 @@
  *
  * Which kernels there are and what they take is read from the manifest.  The first byte
  * chooses one; the second how many work-groups, and whether ranges end where a page does with
- * nothing behind it: what a vendor's library does no sanitizer sees, but a fault.  Then come
- * the arguments and the lengths of the ranges.
+ * nothing behind it: what a vendor's library does no sanitizer sees, but a fault; and whether they
+ * overlap, where araxd would let them.  Then come the arguments and the lengths of the ranges.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -196,6 +196,24 @@ static void make_range(struct input *in, struct arax_launch_range *r, bool paged
 	}
 }
 
+/* From anywhere on to the end of @all, that all of them share; now and then with rows, or off its type. */
+static void cut_range(struct input *in, struct arax_launch_range *r,
+		      const struct arax_launch_range *all)
+{
+	uint8_t b = next(in);
+	uint64_t from = b < 8 ? b : b < 128 ? 4ull * (b - 8) : b < 248 ? ROOMY / 128 * (b - 120) :
+					      ROOMY - (b - 248);
+
+	*r = *all;
+	r->data = (char *)all->data + from;
+	r->length -= from;
+	if (b == 255) {
+		r->stride = 4;
+		r->count = 2;
+		r->length -= r->stride;
+	}
+}
+
 static void hand_over(uint32_t n)
 {
 	pthread_mutex_lock(&lock);
@@ -209,7 +227,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const struct manifest_kernel *k = &manifest.kernels[next(&in) % manifest.nr_kernels];
 	uint8_t how = next(&in);
 	uint32_t n = k->sig.abi.nr_ranges, groups = 1 + how % 4;
-	bool paged = how & 0x40;
+	bool paged = how & 0x40, shared = how & 0x80 && !k->apart;
+	struct arax_launch_range all;
 	uint64_t args[16] = { 0 };
 	struct arax_launch l = {
 		.size = sizeof(l), .nr_ranges = n, .grid = { groups, 1, 1 }, .block = { 1, 1, 1 },
@@ -222,8 +241,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!strcmp(k->sig.name, "spin"))	/* it only takes time */
 		return 0;
 	make_arguments(&in, k->sig.text, (char *)args);
-	for (uint32_t i = 0; i < n; i++)
-		make_range(&in, &ranges[i], paged);
+	if (shared)
+		make_range(&(struct input){ NULL, 0 }, &all, paged);
+	for (uint32_t i = 0; i < n; i++) {
+		if (shared)
+			cut_range(&in, &ranges[i], &all);
+		else
+			make_range(&in, &ranges[i], paged);
+	}
 	hand_over(n);
 	for (uint32_t i = 0; i < REPEATS; i++)
 		for (uint32_t g = 0; g < groups; g++) {
@@ -233,7 +258,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				abort();
 		}
 	hand_over(0);
-	for (uint32_t i = 0; i < n; i++)
+	if (shared)
+		free_range(&all, paged);
+	for (uint32_t i = 0; i < n && !shared; i++)
 		free_range(&ranges[i], paged);
 	return 0;
 }

@@ -191,7 +191,10 @@ struct concat_args {
 	uint32_t n, m;
 };
 
-/* concat(in f32 a[], in f32 b[], out f32 c[], u32 n, u32 m): n items of a, then m of b */
+/*
+ * concat(in f32 a[], in f32 b[], out f32 c[], u32 n, u32 m): n items of a, then m of b.  Ranges may
+ * overlap, whatever comes of it.
+ */
 ARAX_KERNEL int arax_std_concat(const struct arax_launch *l)
 {
 	struct concat_args args;
@@ -211,10 +214,10 @@ ARAX_KERNEL int arax_std_concat(const struct arax_launch *l)
 	if (i < n && i < end) {
 		uint64_t stop = end < n ? end : n;
 
-		memcpy(c + i, a + i, (stop - i) * sizeof(*c));
+		memmove(c + i, a + i, (stop - i) * sizeof(*c));
 		i = stop;
 	}
 	if (i < end)
-		memcpy(c + i, b + (i - n), (end - i) * sizeof(*c));
+		memmove(c + i, b + (i - n), (end - i) * sizeof(*c));
 	return 0;
 }
