@@ -92,6 +92,7 @@ int wake_init(void)
 		return err;
 	memset(&sa, 0, sizeof(sa));
 	sa.sa_handler = on_tick;	/* without SA_RESTART */
+	sa.sa_flags = SA_ONSTACK;	/* as in guard.c: the poller runs kernels, too */
 	sigemptyset(&sa.sa_mask);
 	return sigaction(SIGRTMIN + 1, &sa, NULL) ? -errno : 0;
 }

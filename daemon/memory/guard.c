@@ -154,7 +154,8 @@ int guard_init(void)
 	page_size = (size_t)sysconf(_SC_PAGESIZE);
 	memset(&sa, 0, sizeof(sa));
 	sa.sa_sigaction = on_sigbus;
-	sa.sa_flags = SA_SIGINFO | SA_RESTART | SA_NODEFER;
+	/* ONSTACK: a kernel may have put something else into the stack pointer, see kernel.h. */
+	sa.sa_flags = SA_SIGINFO | SA_RESTART | SA_NODEFER | SA_ONSTACK;
 	sigemptyset(&sa.sa_mask);
 	/* What was there the first time is what guard_exit() brings back. */
 	err = sigaction(SIGBUS, &sa, installed ? NULL : &before) ? -errno : 0;

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -738,6 +739,69 @@ START_TEST(conv2d_by_threads)
 }
 END_TEST
 
+static char *stack_low, *stack_high;
+static volatile sig_atomic_t came, strayed;
+
+static void note_place(int sig)
+{
+	char *here = __builtin_frame_address(0);
+
+	came++;
+	strayed += here < stack_low || here >= stack_high;
+}
+
+/*
+ * Code that oneDNN makes has data's addresses in the stack pointer: there no signal may come, or what
+ * its handler stores is stored into that data, or below it.
+ */
+START_TEST(conv2d_has_a_stack_for_signals)
+{
+	static const struct conv_shape some[] = { { 1, 256, 28, 28, 64, 1, 1, 1, 0 },
+						  { 1, 512, 7, 7, 128, 3, 3, 1, 1 },
+						  { 4, 20, 9, 9, 100, 3, 3, 4, 2 } };
+	const struct conv_shape *s = &some[_i];
+	uint64_t out = (uint64_t)s->batch * s->filters * ((s->height + 2 * s->pad - s->kernel_h) / s->stride + 1) *
+		       ((s->width + 2 * s->pad - s->kernel_w) / s->stride + 1);
+	uint64_t in = (uint64_t)s->batch * s->channels * s->height * s->width;
+	uint64_t weights = (uint64_t)s->filters * s->channels * s->kernel_h * s->kernel_w;
+	struct arax_launch_range r[4] = { { floats(in), in * 4, 0, 1 }, { floats(weights), weights * 4, 0, 1 },
+					  { NULL, 0, 0, 1 }, { malloc(out * 4), out * 4, 0, 1 } };
+	struct arax_launch l = { .size = sizeof(l), .nr_ranges = 4, .ranges = r, .args = s,
+				 .arg_len = sizeof(*s), .grid = { 1, 1, 1 }, .block = { 1, 1, 1 },
+				 .group_end = 1 };
+	struct itimerspec often = { { 0, 500000 }, { 0, 500000 } }, never = { 0 };
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN };
+	struct sigaction sa = { .sa_handler = note_place, .sa_flags = SA_ONSTACK | SA_RESTART };
+	arax_kernel_fn *fn = function_of("conv2d_f32");
+	stack_t before, after;
+	pthread_attr_t attr;
+	timer_t timer;
+	size_t size;
+	void *low;
+
+	ck_assert_int_eq(pthread_getattr_np(pthread_self(), &attr), 0);
+	ck_assert_int_eq(pthread_attr_getstack(&attr, &low, &size), 0);
+	stack_low = low;
+	stack_high = stack_low + size;
+	ck_assert_int_eq(sigaltstack(NULL, &before), 0);
+	ck_assert_int_eq(sigaction(SIGRTMIN, &sa, NULL), 0);
+	ck_assert_int_eq(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
+	ck_assert_int_eq(timer_settime(timer, 0, &often, NULL), 0);
+	while (came < 300 && !strayed)
+		ck_assert_int_eq(fn(&l), 0);
+	ck_assert_int_eq(timer_settime(timer, 0, &never, NULL), 0);
+	ck_assert_msg(!strayed, "a signal came where there is no stack");
+	/* It is not there any longer than it is needed. */
+	ck_assert_int_eq(sigaltstack(NULL, &after), 0);
+	ck_assert_int_eq(after.ss_flags, before.ss_flags);
+	ck_assert_ptr_eq(after.ss_sp, before.ss_sp);
+	timer_delete(timer);
+	pthread_attr_destroy(&attr);
+	for (int i = 0; i < 4; i++)
+		free(r[i].data);
+}
+END_TEST
+
 /* It would be a silent loss if nothing were computed by it any more. */
 START_TEST(conv2d_has_the_library)
 {
@@ -789,6 +853,7 @@ int main(void)
 	tcase_add_loop_test(t, conv2d_in_parts, 0, sizeof(shapes) / sizeof(shapes[0]));
 	tcase_add_test(t, conv2d_by_own_loops);
 	tcase_add_loop_test(t, conv2d_by_threads, 0, 2);
+	tcase_add_loop_test(t, conv2d_has_a_stack_for_signals, 0, 3);
 	tcase_add_test(t, conv2d_has_the_library);
 	suite_add_tcase(suite, t);
 	return be_main(suite);

@@ -417,6 +417,22 @@ static bool is_one_mapping(const volatile void *start, size_t bytes)
 	return one;
 }
 
+/* Kernels may have anything in the stack pointer if they have given signals another stack. */
+START_TEST(handlers_are_on_signals_stack)
+{
+	const int ours[] = { SIGBUS, SIGRTMIN + 1 };
+	struct sigaction sa;
+
+	ck_assert_int_eq(guard_init(), 0);
+	ck_assert_int_eq(wake_init(), 0);
+	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
+		ck_assert_int_eq(sigaction(ours[i], NULL, &sa), 0);
+		ck_assert_msg(sa.sa_flags & SA_ONSTACK, "signal %d", ours[i]);
+	}
+	guard_exit();
+}
+END_TEST
+
 /* A file shorter than its mapping: every access is a SIGBUS, until all of it is zeros. */
 START_TEST(guard_survives)
 {
@@ -1493,6 +1509,7 @@ int main(void)
 	tcase_add_test(t, no_escape_by_path);
 	tcase_add_test(t, outside_of_the_mount);
 	tcase_add_test(t, ids_are_secret);
+	tcase_add_test(t, handlers_are_on_signals_stack);
 	tcase_add_test(t, guard_survives);
 	tcase_add_test(t, guard_slot_is_reused);
 	tcase_add_test(t, guard_comes_back);

@@ -20,6 +20,7 @@
 #include <dlfcn.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
+#include <signal.h>
 
 #define LIBRARY		"libdnnl.so.2"	/* DNNL_VERSION_MAJOR, see build.mk */
 #define FEW_PRODUCTS	100000u		/* own loops are done before a call is made ready */
@@ -35,6 +36,12 @@
 #define ROWS		8u		/* of a block at least, if there are as many */
 #define FILTERS		16u
 #define CACHED		256		/* shapes whose code is kept */
+/*
+ * Some of the code that it makes has an address of data in the stack pointer for most of its time.
+ * A signal that comes then, as where a client's page is no more, would overwrite what lies below that.
+ * So there is another stack: handlers that may run here are to have SA_ONSTACK.
+ */
+#define SIGNAL_STACK	(64u << 10)
 
 #define CALLS(call)								\
 	call(memory_desc_init_by_strides) call(memory_desc_init_by_tag)		\
@@ -403,15 +410,21 @@ int std_conv2d_dnn(const struct arax_launch *l, const struct conv2d *c)
 	uint64_t pixels = c->channels * c->height * c->width +
 			  c->filters * c->out_height * c->out_width;
 	struct call k = { .c = c, .packed = c->kernel_h * c->kernel_w > 1 && weights <= pixels };
+	char room[SIGNAL_STACK];
+	const stack_t signals = { .ss_sp = room, .ss_size = sizeof(room) };
+	stack_t before;
+	bool apart = !sigaltstack(&signals, &before);
 	int err;
 
-	if (dnn.stream_create(&k.stream, dnn.engine, dnnl_stream_default_flags))
+	if (!apart || dnn.stream_create(&k.stream, dnn.engine, dnnl_stream_default_flags))
 		k.stream = NULL;
 	err = run_share(l, &k);
 	if (k.weights)
 		dnn.memory_destroy(k.weights);
 	if (k.stream)
 		dnn.stream_destroy(k.stream);
+	if (apart)
+		sigaltstack(&before, NULL);
 	return err;
 }
 

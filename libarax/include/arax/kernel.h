@@ -41,6 +41,9 @@
  *     devices alone may say, becomes EIO).  Don't
  *     exit, don't change the thread's signal mask, affinity or locale, keep no
  *     state between calls, start no threads that outlive the call.
+ *   - Signals come at any time, as where a client takes a page away.  Code that
+ *     uses the stack pointer for something else, as generators of code may, needs
+ *     a stack for them meanwhile, by sigaltstack(); their handlers have SA_ONSTACK.
  *
  * This ABI only grows: struct arax_launch by fields at its end (see @size),
  * struct arax_launch_range never.
