@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "daemon/kernels/overlap.h"
 #include "daemon/kernels/registry.h"
 #include "daemon/kernels/std/memory_limit.h"
 #include "daemon/kernels/std/scratch.h"
@@ -547,6 +548,56 @@ START_TEST(spin)
 }
 END_TEST
 
+/* That work in place, as is said of them: the first range's place is the last one's. */
+static const char *const in_place[] = {
+	"vadd", "saxpy", "triad", "square", "divide", "black_scholes", "gray_to_u8", "unsharpen", "combine",
+};
+
+#define NR_IN_PLACE	((int)(sizeof(in_place) / sizeof(in_place[0])))
+
+/* Whichever span comes first; or it is refused. */
+START_TEST(works_in_place)
+{
+	const struct kernel *k = registry_find(registry, in_place[_i]);
+	arax_kernel_fn *fn = function_of(in_place[_i]);
+	const struct std_case *c = NULL;
+
+	for (size_t i = 0; (c = std_case_at(i)) && strcmp(c->name, in_place[_i]);)
+		i++;
+	ck_assert_ptr_nonnull(c);
+	for (int round = 0; round < 20; round++) {
+		struct arax_launch l = { .size = sizeof(l), .grid = { 2, 1, 1 }, .block = { 1, 1, 1 } };
+		struct arax_launch_range r[TRIAL_MAX_RANGES], *first = &r[0], *last;
+		struct trial t;
+
+		trial_open(&t, c, SIZE_SOME);
+		memcpy(r, t.r, sizeof(r));
+		last = &r[t.nr_ranges - 1];
+		/* What is both is there already. */
+		if (k->sig.abi.access >> (2 * (t.nr_ranges - 1)) & ARAX_IN)
+			memcpy(first->data, last->data, last->length);
+		ck_assert_int_eq(run_spans(fn, &t, 2), 0);
+		last->data = first->data;
+		memcpy(first->data, t.was[0], first->length);
+		if (k->sig.abi.access >> (2 * (t.nr_ranges - 1)) & ARAX_IN)
+			memcpy(first->data, t.was[t.nr_ranges - 1], last->length);
+		l.ranges = r;
+		l.nr_ranges = t.nr_ranges;
+		l.args = t.args;
+		l.arg_len = t.arg_len;
+		if (!first->length || !overlap_check(k, &l)) {
+			for (l.group_begin = 2; l.group_begin--;) {
+				l.group_end = l.group_begin + 1;
+				ck_assert_int_eq(fn(&l), 0);
+			}
+			ck_assert_msg(!memcmp(last->data, t.r[t.nr_ranges - 1].data, last->length),
+				      "%s: another result in place", in_place[_i]);
+		}
+		trial_close(&t);
+	}
+}
+END_TEST
+
 /* arax_launch_share: every item once, whatever the geometry. */
 START_TEST(shares_cover)
 {
@@ -848,6 +899,7 @@ int main(void)
 	tcase_add_test(t, prices_at_the_ends);
 	tcase_add_test(t, each_kernel_has_a_case);
 	tcase_add_test(t, spin);
+	tcase_add_loop_test(t, works_in_place, 0, NR_IN_PLACE);
 	tcase_add_test(t, shares_cover);
 	tcase_add_test(t, groups_saturate);
 	tcase_add_loop_test(t, conv2d_in_parts, 0, sizeof(shapes) / sizeof(shapes[0]));
