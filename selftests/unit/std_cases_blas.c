@@ -37,6 +37,12 @@ static double some_beta(void)
 	return trial_random(3) ? uniform(-2, 2) : 0;
 }
 
+/* And 0 now and then: then that is nothing which it is for. */
+static double some_alpha(void)
+{
+	return trial_random(4) ? uniform(-2, 2) : 0;
+}
+
 /* To 1e-5 of the sum of the terms' sizes in f32, 1e-14 in f64, for up to 700 terms. */
 static double tolerance(bool f64, double size)
 {
@@ -52,7 +58,7 @@ struct product {
 static void make_gemm(struct trial *t, bool f64)
 {
 	uint32_t most = t->size == SIZE_HUGE ? 300 : 80;
-	struct blas_gemm d = { uniform(-2, 2), some_beta(), size_of(t, most), size_of(t, most),
+	struct blas_gemm d = { some_alpha(), some_beta(), size_of(t, most), size_of(t, most),
 			       size_of(t, t->size == SIZE_HUGE ? 700 : 80),
 			       trial_random(4) * BLAS_TRANS_A };
 	struct blas_gemm_f32 f = { (float)d.alpha, (float)d.beta, d.m, d.n, d.k, d.flags };
@@ -66,6 +72,8 @@ static void make_gemm(struct trial *t, bool f64)
 	add_numbers(t, f64, (uint64_t)d.m * d.n);
 	if (!d.beta)
 		memset(t->r[2].data, 0xff, t->r[2].length);
+	if (d.alpha == 0)
+		memset(t->r[0].data, 0xff, t->r[0].length);
 }
 
 static void check_gemm(const struct trial *t, bool f64, const struct product *p)
@@ -77,7 +85,7 @@ static void check_gemm(const struct trial *t, bool f64, const struct product *p)
 			double old = p->beta ? p->beta * was(t, 2, f64, i + j * p->m) : 0;
 			double sum = 0, size = fabs(old);
 
-			for (uint64_t k = 0; k < p->k; k++) {
+			for (uint64_t k = 0; p->alpha != 0 && k < p->k; k++) {
 				double term = p->alpha * element(t, 0, f64, ta ? p->k : p->m, ta, i,
 								 k) *
 					      element(t, 1, f64, tb ? p->n : p->k, tb, k, j);
@@ -118,7 +126,7 @@ static void check_gemm_f64(const struct trial *t)
 static void make_gemv(struct trial *t, bool f64)
 {
 	uint32_t most = t->size == SIZE_HUGE ? 700 : 200, rows, columns;
-	struct blas_gemv d = { .alpha = uniform(-2, 2), .beta = some_beta(), .m = size_of(t, most),
+	struct blas_gemv d = { .alpha = some_alpha(), .beta = some_beta(), .m = size_of(t, most),
 			       .n = size_of(t, most), .flags = trial_random(2) * BLAS_TRANS_A };
 	struct blas_gemv_f32 f = { (float)d.alpha, (float)d.beta, d.m, d.n, d.flags };
 
@@ -133,6 +141,8 @@ static void make_gemv(struct trial *t, bool f64)
 	add_numbers(t, f64, rows);
 	if (!d.beta)
 		memset(t->r[2].data, 0xff, t->r[2].length);
+	if (d.alpha == 0)
+		memset(t->r[0].data, 0xff, t->r[0].length);
 }
 
 static void check_gemv(const struct trial *t, bool f64, const struct product *p)
@@ -142,7 +152,7 @@ static void check_gemv(const struct trial *t, bool f64, const struct product *p)
 	for (uint64_t i = 0; i < (ta ? p->n : p->m); i++) {
 		double old = p->beta ? p->beta * was(t, 2, f64, i) : 0, sum = 0, size = fabs(old);
 
-		for (uint64_t k = 0; k < (ta ? p->m : p->n); k++) {
+		for (uint64_t k = 0; p->alpha != 0 && k < (ta ? p->m : p->n); k++) {
 			double term = p->alpha * element(t, 0, f64, p->m, ta, i, k) *
 				      result(t, 1, f64, k);
 
@@ -234,7 +244,7 @@ static void check_trsm(const struct trial *t)
 static void make_syrk(struct trial *t)
 {
 	uint32_t most = t->size == SIZE_HUGE ? 250 : 70;
-	struct blas_syrk a = { .alpha = uniform(-2, 2), .beta = some_beta(), .n = size_of(t, most),
+	struct blas_syrk a = { .alpha = some_alpha(), .beta = some_beta(), .n = size_of(t, most),
 			       .k = size_of(t, most) };
 
 	/* Then it is c = beta c. */
@@ -246,6 +256,8 @@ static void make_syrk(struct trial *t)
 	add_doubles(t, (uint64_t)a.n * a.n, -1, 1);
 	if (!a.beta)
 		memset(t->r[1].data, 0xff, t->r[1].length);
+	if (a.alpha == 0)
+		memset(t->r[0].data, 0xff, t->r[0].length);
 }
 
 /* The other triangle is as it was. */
@@ -266,7 +278,7 @@ static void check_syrk(const struct trial *t)
 					      (size_t)(i + j * a->n));
 				continue;
 			}
-			for (uint64_t k = 0; k < a->k; k++) {
+			for (uint64_t k = 0; a->alpha != 0 && k < a->k; k++) {
 				double term = a->alpha *
 					      element(t, 0, true, ta ? a->k : a->n, ta, i, k) *
 					      element(t, 0, true, ta ? a->k : a->n, ta, j, k);

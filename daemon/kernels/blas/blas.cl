@@ -67,7 +67,7 @@ static void gemm_tile_##suffix(__global const type *a, __global const type *b, _
 		if (row < m && column < n) { \
 			__global type *to = c + row + column * m; \
 \
-			*to = alpha * sum[i] + (beta == 0 ? 0 : beta * *to); \
+			*to = (alpha == 0 ? 0 : alpha * sum[i]) + (beta == 0 ? 0 : beta * *to); \
 		} \
 	} \
 	barrier(CLK_LOCAL_MEM_FENCE); \
@@ -109,7 +109,7 @@ __kernel void arax_blas_gemv##suffix(__global const type *a, ulong na, __global 
 \
 		for (ulong j = 0; j < columns; j++) \
 			part += ITEM(a, (ulong)m, ta, i, j) * x[j]; \
-		y[i] = alpha * part + (beta == 0 ? 0 : beta * y[i]); \
+		y[i] = (alpha == 0 ? 0 : alpha * part) + (beta == 0 ? 0 : beta * y[i]); \
 	} \
 }
 

@@ -34,10 +34,11 @@ static __device__ inline double multiply_add(double a, double b, double c)
 	return fma(a, b, c);
 }
 
-/* c as it becomes; where beta is 0 what stood there isn't read. */
+/* c as it becomes; where beta is 0 what stood there isn't read, and where alpha is 0 the sum is nothing. */
 template <typename T>
 static __device__ inline void put(T *c, T alpha, T sum, T beta)
 {
+	sum = alpha == 0 ? 0 : sum;
 	*c = beta == 0 ? alpha * sum : multiply_add(alpha, sum, beta * *c);
 }
 

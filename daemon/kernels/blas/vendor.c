@@ -20,6 +20,8 @@ static int lead(uint32_t rows)
 	return rows ? (int)rows : 1;
 }
 
+/* Where alpha is 0 the terms are nothing, whatever stands in them: libraries are given none. */
+
 /* False: it is too short.  *@data is NULL where there is nothing. */
 static bool matrix(const struct arax_launch *l, uint32_t i, uint32_t rows, uint32_t columns,
 		   const struct blas_call *p, void **data)
@@ -38,7 +40,8 @@ static int gemm(const struct arax_launch *l, const struct arax_stream *s, bool f
 {
 	struct blas_call p = {
 		.f64 = f64, .flags = args->flags, .alpha = args->alpha, .beta = args->beta,
-		.m = (int)args->m, .n = (int)args->n, .k = (int)args->k, .ldc = lead(args->m),
+		.m = (int)args->m, .n = (int)args->n, .k = args->alpha == 0 ? 0 : (int)args->k,
+		.ldc = lead(args->m),
 		.lda = lead(args->flags & BLAS_TRANS_A ? args->k : args->m),
 		.ldb = lead(args->flags & BLAS_TRANS_B ? args->n : args->k),
 	};
@@ -86,8 +89,8 @@ static int gemv(const struct arax_launch *l, const struct arax_stream *s, bool f
 		return -EINVAL;
 	if (!(turned ? p.n : p.m))
 		return 0;
-	/* Libraries leave y as it is then, without beta. */
-	if (!(turned ? p.m : p.n))
+	/* Of no terms libraries leave y as it is, without beta. */
+	if (!(turned ? p.m : p.n) || args->alpha == 0)
 		return -EOPNOTSUPP;
 	return vendor_gemv(s, &p);
 }
@@ -143,7 +146,7 @@ int arax_blas_vendor_syrk_f64(const struct arax_launch *l, const struct arax_str
 		return -EINVAL;
 	p.flags = args.flags;
 	p.n = (int)args.n;
-	p.k = (int)args.k;
+	p.k = args.alpha == 0 ? 0 : (int)args.k;
 	p.alpha = args.alpha;
 	p.beta = args.beta;
 	p.lda = lead(args.flags & BLAS_TRANS_A ? args.k : args.n);
