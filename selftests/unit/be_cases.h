@@ -15,10 +15,12 @@
 #ifndef ARAX_SELFTESTS_UNIT_BE_CASES_H
 #define ARAX_SELFTESTS_UNIT_BE_CASES_H
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "daemon/kernels/registry.h"
+#include "daemon/kernels/work.h"
 #include "selftests/unit/be_device.h"
 #include "selftests/unit/std_case.h"
 
@@ -455,21 +457,211 @@ START_TEST(behind_a_failure)
 }
 END_TEST
 
+/* ------------------------------------------------------------------ */
+/* Any launch                                                            */
+
+#define ANY_ROUNDS	150
+#define ANY_BYTES	6000u
+
+/* Few, and such that sums and products of them wrap around. */
+static uint32_t any_u32(void)
+{
+	static const uint32_t edges[] = { 0, 1, 2, 255, 256, 65535, 65536, 65537, 0x3fffffff, 0x40000000,
+					  0x55555556, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff };
+
+	return trial_random(4) ? trial_random(1 + trial_random(20)) :
+				 edges[trial_random(sizeof(edges) / sizeof(edges[0]))];
+}
+
+static double any_number(void)
+{
+	static const double numbers[] = { 0, -0.0, 1, -1, 1e-30, 1e-42, 1e30, 3e38, NAN, INFINITY,
+					  -INFINITY };
+
+	return trial_random(2) ? uniform(-2, 5) :
+				 numbers[trial_random(sizeof(numbers) / sizeof(numbers[0]))];
+}
+
+/* @words: of those that are u32 and come first; NULL: none. */
+static void add_arguments(struct trial *t, const char *text, const uint32_t *words, uint32_t nr)
+{
+	uint32_t end = 0;
+
+	for (const char *p = strchr(text, '('); p; p = strchr(p + 1, ',')) {
+		const char *type = p + (*p == '(' ? 1 : 2);
+		uint32_t size = strncmp(type + 1, "64 ", 3) ? 4 : 8;
+		double number = any_number();
+		float single = (float)number;
+		uint64_t word = nr ? *words : any_u32();
+		const void *from = size == 8 ? (void *)&number : (void *)&single;
+
+		if (!strncmp(type, "in", 2) || !strncmp(type, "out", 3))
+			continue;
+		end = (end + size - 1) / size * size;
+		memcpy((char *)t->args + end, *type == 'f' ? from : &word, size);
+		end += size;
+		words += nr != 0;
+		nr -= nr != 0;
+	}
+}
+
+/* Numbers, small integers, or what is neither. */
+static void any_range(struct trial *t, uint32_t bytes)
+{
+	uint32_t kind = trial_random(3), *p = add_bytes(t, bytes);
+
+	for (uint32_t i = 0; i < bytes / 4; i++) {
+		float number = (float)(kind == 1 ? uniform(-4, 4) : any_number());
+
+		p[i] = trial_random(20);
+		if (kind)
+			memcpy(&p[i], &number, sizeof(number));
+	}
+}
+
+static arax_kernel_fn *on_cpu(const struct kernel *k)
+{
+	const struct kernel_impl *impl = kernel_impl(k, ARAX_DEVICE_CPU);
+	void *library = dlopen(impl->file, RTLD_NOW);
+	arax_kernel_fn *fn;
+
+	ck_assert_msg(!!library, "%s", dlerror());
+	fn = (arax_kernel_fn *)dlsym(library, impl->symbol);
+	ck_assert_msg(!!fn, "%s", impl->symbol);
+	return fn;
+}
+
+/* By the CPU on copies of the ranges; 1: that would not be begun. */
+static int cpu_result(const struct tried *e, const struct trial *t, uint32_t grid)
+{
+	struct arax_launch_range r[TRIAL_MAX_RANGES];
+	struct arax_launch l = {
+		.size = sizeof(l), .nr_ranges = t->nr_ranges, .grid = { grid, 1, 1 },
+		.block = { BLOCK, 1, 1 }, .group_end = grid, .ranges = r, .args = t->args,
+		.arg_len = t->arg_len,
+	};
+	int err;
+
+	if (work_check(e->k, &l, false))
+		return 1;
+	for (uint32_t i = 0; i < t->nr_ranges; i++) {
+		r[i] = t->r[i];
+		r[i].data = malloc(t->r[i].length + 1);
+		ck_assert_ptr_nonnull(r[i].data);
+		memcpy(r[i].data, t->r[i].data, t->r[i].length);
+	}
+	err = on_cpu(e->k)(&l);
+	for (uint32_t i = 0; i < t->nr_ranges; i++)
+		free(r[i].data);
+	return err;
+}
+
+static void say_launch(const struct tried *e, const struct trial *t)
+{
+	printf("# %s of %s, arguments", e->impl->symbol, e->impl->file);
+	for (uint32_t i = 0; i < t->arg_len / 4; i++)
+		printf(" %#x", ((const uint32_t *)t->args)[i]);
+	printf(", ranges of");
+	for (uint32_t i = 0; i < t->nr_ranges; i++)
+		printf(" %lu", (unsigned long)t->r[i].length);
+	printf(" bytes\n");
+	fflush(stdout);
+}
+
+/* It ends as the CPU's does, and if it is refused nothing is written. */
+static void any_launch(struct tried *e, const uint32_t *words, uint32_t nr, const uint32_t *bytes)
+{
+	uint32_t grid = some_grid(), cut[TRIAL_MAX_RANGES];
+	struct trial t;
+	int err, wanted;
+
+	trial_open(&t, NULL, SIZE_SOME);
+	t.c = e->c;
+	t.arg_len = e->k->sig.abi.arg_len;
+	add_arguments(&t, e->k->sig.text, words, nr);
+	for (uint32_t i = 0; i < e->k->sig.abi.nr_ranges; i++) {
+		uint32_t whole = bytes ? bytes[i] + 7 : trial_random(4) ? trial_random(ANY_BYTES) :
+									  trial_random(40);
+
+		whole -= whole % 8;
+		cut[i] = bytes ? whole - bytes[i] : whole && trial_random(2) ? trial_random(8) : 0;
+		any_range(&t, whole);
+	}
+	trial_keep(&t);
+	/* It may end within an item: what is left of that is nobody's. */
+	for (uint32_t i = 0; i < t.nr_ranges; i++)
+		t.r[i].length -= cut[i];
+	wanted = cpu_result(e, &t, grid);
+	if (wanted <= 0) {
+		err = run(&t, e->kernel, grid, BLOCK);
+		/* Of a matrix it is the contents that are refused, row by row. */
+		if (err && strcmp(t.c->name, "spmv"))
+			trial_check_untouched(&t, " by a refused launch");
+		if (err != wanted && !(e->impl->host && err == -EOPNOTSUPP)) {
+			say_launch(e, &t);
+			ck_abort_msg("%s of %s: %d, %d on the CPU", e->impl->symbol, e->impl->file, err,
+				     wanted);
+		}
+	}
+	for (uint32_t i = 0; i < t.nr_ranges; i++) {
+		t.r[i].length += cut[i];
+		ck_assert_msg(!memcmp((char *)t.r[i].data + t.r[i].length - cut[i],
+				      (char *)t.was[i] + t.r[i].length - cut[i], cut[i]),
+			      "%s: range %u was written behind its end", t.c->name, i);
+	}
+	trial_close(&t);
+}
+
+/* Of nothing, however large; and a range that is not empty, and yet has no item. */
+static const struct {
+	const char *name;
+	uint32_t words[9], bytes[TRIAL_MAX_RANGES];
+} odd_launches[] = {
+	{ "conv2d_f32", { 0, 2, 0xffffffff, 0xffffffff, 1, 1, 1, 1, 0 }, { 0, 8, 4, 0 } },
+	{ "conv2d_f32", { 0, 1, 0xffffffff, 0xffffffff, 1, 256, 256, 1, 255 }, { 0, 1 << 18, 0, 0 } },
+	{ "max_pool_f32", { 0, 0xffffffff, 0xffffffff, 0x80000000, 1, 0x40000000 }, { 0, 0 } },
+	{ "avg_pool_f32", { 0, 0xffffffff, 0xffffffff, 0x80000000, 1, 0x40000000 }, { 0, 0 } },
+	{ "conv2d_f32", { 1, 1, 4, 4, 1, 1, 1, 1, 0 }, { 64, 4, 3, 64 } },
+};
+
+START_TEST(any_launches)
+{
+	struct tried e = { 0 };
+	uint32_t rounds;
+
+	open_all(variants[0]);
+	while (next_case(&e)) {
+		for (size_t i = 0; i < sizeof(odd_launches) / sizeof(odd_launches[0]); i++)
+			if (!strcmp(odd_launches[i].name, e.c->name))
+				any_launch(&e, odd_launches[i].words, 9, odd_launches[i].bytes);
+		/* Libraries have the driver compile for each shape. */
+		rounds = e.impl->host && KIND == ARAX_DEVICE_OPENCL ? ANY_ROUNDS / 10 : ANY_ROUNDS;
+		while (rounds--)
+			any_launch(&e, NULL, 0, NULL);
+		unload(&e);
+	}
+	close_all();
+}
+END_TEST
+
 /* @nr: variants; @before: of each test, may be NULL */
 static Suite *case_suite(const char *name, int nr, SFun before)
 {
 	Suite *suite = suite_create(name);
-	TCase *t = tcase_create("all"), *c = tcase_create("changes");
+	TCase *t = tcase_create("all"), *c = tcase_create("changes"), *a = tcase_create("any");
 
 	std_cases_here(name);
 
 	tcase_set_timeout(t, 300);
 	tcase_set_timeout(c, 300);
+	tcase_set_timeout(a, 600);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_checked_fixture(c, setup, teardown);
+	tcase_add_checked_fixture(a, setup, teardown);
 	if (before) {
 		tcase_add_checked_fixture(t, before, NULL);
 		tcase_add_checked_fixture(c, before, NULL);
+		tcase_add_checked_fixture(a, before, NULL);
 	}
 	tcase_add_loop_test(t, references, 0, nr);
 	tcase_add_test(t, rows_share_the_items);
@@ -477,10 +669,12 @@ static Suite *case_suite(const char *name, int nr, SFun before)
 	if (WITH_RACES) {
 		tcase_add_loop_test(t, lengths_are_checked, 0, nr);
 		tcase_add_test(t, wild_arguments);
+		tcase_add_test(a, any_launches);
 		tcase_add_test(c, contents_change);
 	}
 	suite_add_tcase(suite, t);
 	suite_add_tcase(suite, c);
+	suite_add_tcase(suite, a);
 	return suite;
 }
 

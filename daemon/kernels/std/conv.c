@@ -208,10 +208,13 @@ static void conv_rows(const struct conv *c, uint64_t row, uint64_t end)
 	}
 }
 
-/* a * b * c into *n; true if that is too much for 64 bits. */
-static bool too_much(uint64_t a, uint64_t b, uint64_t c, uint64_t *n)
+/* a * b * c * d into *n; true if that is too much for 64 bits.  Of nothing there is never too much. */
+static bool too_much(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t *n)
 {
-	return __builtin_mul_overflow(a, b, n) || __builtin_mul_overflow(*n, c, n);
+	*n = 0;
+	return a && b && c && d &&
+	       (__builtin_mul_overflow(a, b, n) || __builtin_mul_overflow(*n, c, n) ||
+		__builtin_mul_overflow(*n, d, n));
 }
 
 /* All is known but the taps and the ranges, of which the last one is `dst`. */
@@ -220,9 +223,8 @@ static int conv_run(const struct arax_launch *l, struct conv *c, uint32_t nr_ran
 	uint64_t in, out, begin, end;
 
 	c->taps = c->channels * c->kernel_h * c->kernel_w;
-	if (c->taps > MAX_TAPS || too_much(c->width * c->height, c->channels, c->batch, &in) ||
-	    too_much(c->out_width, c->out_height, c->filters, &out) ||
-	    __builtin_mul_overflow(out, c->batch, &out))
+	if (c->taps > MAX_TAPS || too_much(c->width, c->height, c->channels, c->batch, &in) ||
+	    too_much(c->out_width, c->out_height, c->filters, c->batch, &out))
 		return -EINVAL;
 	c->src = ARAX_ITEMS(l, 0, in, float);
 	c->weights = ARAX_ITEMS(l, 1, c->filters * c->taps, float);
@@ -277,6 +279,7 @@ static int conv2d_check(const struct arax_launch *l, struct conv2d *c)
 {
 	uint64_t padded_h, padded_w, taps, in, out;
 	struct conv2d_args a;
+	bool has_bias;
 
 	if (arax_launch_args(l, &a, sizeof(a)) || !a.channels || !a.height || !a.width ||
 	    !a.kernel_h || !a.kernel_w || !a.stride || a.channels > MAX_TAPS ||
@@ -295,16 +298,17 @@ static int conv2d_check(const struct arax_launch *l, struct conv2d *c)
 		.out_height = (padded_h - a.kernel_h) / a.stride + 1,
 		.out_width = (padded_w - a.kernel_w) / a.stride + 1,
 	};
-	if (too_much(c->width * c->height, c->channels, c->batch, &in) ||
-	    too_much(c->out_width, c->out_height, c->filters, &out) ||
-	    __builtin_mul_overflow(out, c->batch, &out))
+	if (too_much(c->width, c->height, c->channels, c->batch, &in) ||
+	    too_much(c->out_width, c->out_height, c->filters, c->batch, &out))
 		return -EINVAL;
 	c->x = ARAX_ITEMS(l, 0, in, float);
 	c->weights = ARAX_ITEMS(l, 1, c->filters * taps, float);
 	c->y = ARAX_ITEMS(l, 3, out, float);
-	if (l->ranges[2].length)
+	/* Of less than an item GPUs don't know, either. */
+	has_bias = l->ranges[2].length >= sizeof(float);
+	if (has_bias)
 		c->bias = ARAX_ITEMS(l, 2, a.filters, float);
-	return c->x && c->weights && c->y && (c->bias || !l->ranges[2].length) ? 0 : -EINVAL;
+	return c->x && c->weights && c->y && (c->bias || !has_bias) ? 0 : -EINVAL;
 }
 
 static struct conv own_of(const struct conv2d *c)

@@ -82,7 +82,7 @@ struct window {
 static int window_bounds(const struct arax_launch *l, struct window *w)
 {
 	struct window_args *a = &w->a;
-	uint64_t in, out;
+	uint64_t in, out = 0;
 
 	/* So that each window has a pixel in it. */
 	if (arax_launch_args(l, a, sizeof(*a)) || !a->width || !a->height || !a->size ||
@@ -91,9 +91,10 @@ static int window_bounds(const struct arax_launch *l, struct window *w)
 		return -EINVAL;
 	w->out_width = (a->width + 2ull * a->pad - a->size) / a->stride + 1;
 	w->out_height = (a->height + 2ull * a->pad - a->size) / a->stride + 1;
+	/* Of no planes there is never too much. */
 	if (__builtin_mul_overflow((uint64_t)a->width * a->height, a->planes, &in) ||
-	    __builtin_mul_overflow(w->out_width, w->out_height, &out) ||
-	    __builtin_mul_overflow(out, a->planes, &out))
+	    (a->planes && (__builtin_mul_overflow(w->out_width, w->out_height, &out) ||
+			   __builtin_mul_overflow(out, a->planes, &out))))
 		return -EINVAL;
 	w->x = ARAX_ITEMS(l, 0, in, float);
 	w->y = ARAX_ITEMS(l, 1, out, float);
