@@ -5,6 +5,7 @@
  */
 #include <dlfcn.h>
 
+#include "daemon/backends/opencl/compiler.h"
 #include "daemon/backends/opencl/opencl.h"
 #include "selftests/unit/be_opencl.h"
 
@@ -558,6 +559,29 @@ START_TEST(no_new_context)
 }
 END_TEST
 
+static cl_kernel CL_API_CALL no_kernel(cl_program program, const char *name, cl_int *err)
+{
+	(void)program;
+	(void)name;
+	*err = CL_OUT_OF_HOST_MEMORY;
+	return NULL;
+}
+
+/* Compiled here, as nobody else can be asked, but there is no list of kernels. */
+START_TEST(no_program_in_a_new_context)
+{
+	struct device *dev = open_one("\"cache=no\"");
+	void *inc = load(dev, INC), *fail = load(dev, FAIL);
+
+	compiler_stop();
+	cl.CreateKernel = no_kernel;
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(device_reset(dev), -ENODEV);
+	cl.CreateKernel = real.CreateKernel;
+	assert_back(dev, inc, fail);
+}
+END_TEST
+
 static struct {
 	void (CL_CALLBACK *tell)(cl_event event, cl_int status, void *arg);
 	void *arg;
@@ -689,6 +713,7 @@ int main(void)
 	tcase_add_loop_test(t, lost_as_a_result_is_fetched, 0, NR_SAYS);
 	tcase_add_loop_test(t, lost_before, 0, NR_SEERS * NR_SAYS);
 	tcase_add_loop_test(t, no_new_context, 0, 2);
+	tcase_add_test(t, no_program_in_a_new_context);
 	tcase_add_test(t, no_new_context_before_it_has_called_back);
 	tcase_add_loop_test(t, one_at_a_time_afterwards, 0, 2);
 	tcase_add_test(t, a_part_of_a_device);

@@ -147,8 +147,11 @@ static int make_table(cl_program program, char **table)
 	out = open_memstream(table, &unused);
 	if (!names || !out) {
 		free(names);
-		if (out)
+		if (out) {
 			fclose(out);
+			free(*table);
+		}
+		*table = NULL;
 		return -ENOMEM;
 	}
 	cl.GetProgramInfo(program, CL_PROGRAM_KERNEL_NAMES, bytes, names, NULL);
@@ -157,8 +160,10 @@ static int make_table(cl_program program, char **table)
 	free(names);
 	if (fclose(out) && !err)
 		err = -ENOMEM;
-	if (err)
+	if (err) {
 		free(*table);
+		*table = NULL;
+	}
 	return err;
 }
 
