@@ -109,6 +109,16 @@ ok $? "SIGTERM ends it with 0"
 [ ! -e "$sock" ]
 ok $? "the socket is gone"
 
+plain=$araxd
+printf '#!/bin/sh\nexec env --ignore-signal=CHLD %s "$@"\n' "$(realpath "$plain")" >"$dir/ignoring"
+chmod 700 "$dir/ignoring"
+araxd=$dir/ignoring
+start
+araxd=$plain
+[ $((0x$(awk '/^SigIgn/ { print $2 }' "/proc/$pid/status") >> 16 & 1)) = 0 ]
+ok $? "how its children end it is told, whoever started it"
+stop TERM
+
 start
 kill -9 "$pid"
 wait "$pid" 2>/dev/null
