@@ -34,6 +34,10 @@ static cl_event held;
 static cl_command_queue held_at;
 static int asks_left;
 
+/* The copy that fails, which its event alone tells. */
+static int copies_left;
+static cl_event spoilt;
+
 static void *call_of(const char *name)
 {
 	void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -87,6 +91,9 @@ static cl_int CL_API_CALL wait_for_events(cl_uint nr, const cl_event *events)
 {
 	cl_int err = held ? CL_OUT_OF_RESOURCES : real.WaitForEvents(nr, events);
 
+	for (cl_uint i = 0; !err && i < nr; i++)
+		if (events[i] == spoilt)
+			err = CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
 	return broken ? broken : err;
 }
 
@@ -106,11 +113,33 @@ static cl_int CL_API_CALL enqueue_kernel(cl_command_queue q, cl_kernel k, cl_uin
 	return real.EnqueueNDRangeKernel(q, k, dims, offset, global, local, nr, before, event);
 }
 
+static cl_int CL_API_CALL event_info(cl_event event, cl_event_info what, size_t bytes, void *value,
+				     size_t *needs)
+{
+	cl_int err = real.GetEventInfo(event, what, bytes, value, needs);
+
+	if (event == spoilt && what == CL_EVENT_COMMAND_EXECUTION_STATUS)
+		*(cl_int *)value = -9999;
+	return err;
+}
+
+static bool spoil(cl_command_queue q, cl_event *event)
+{
+	if (!copies_left || --copies_left)
+		return false;
+	if (event) {
+		ck_assert_int_eq(real.EnqueueMarkerWithWaitList(q, 0, NULL, event), 0);
+		spoilt = *event;
+	}
+	return true;
+}
+
 static cl_int CL_API_CALL enqueue_read(cl_command_queue q, cl_mem mem, cl_bool blocking,
 				       size_t from, size_t bytes, void *to, cl_uint nr,
 				       const cl_event *before, cl_event *event)
 {
 	return broken ? broken :
+	       spoil(q, event) ? CL_SUCCESS :
 	       real.EnqueueReadBuffer(q, mem, blocking, from, bytes, to, nr, before, event);
 }
 
@@ -119,6 +148,7 @@ static cl_int CL_API_CALL enqueue_write(cl_command_queue q, cl_mem mem, cl_bool 
 					const cl_event *before, cl_event *event)
 {
 	return broken ? broken :
+	       spoil(q, event) ? CL_SUCCESS :
 	       real.EnqueueWriteBuffer(q, mem, blocking, to, bytes, from, nr, before, event);
 }
 
@@ -127,6 +157,7 @@ static cl_int CL_API_CALL enqueue_copy(cl_command_queue q, cl_mem from, cl_mem t
 				       cl_uint nr, const cl_event *before, cl_event *event)
 {
 	return broken ? broken :
+	       spoil(q, event) ? CL_SUCCESS :
 	       real.EnqueueCopyBuffer(q, from, to, from_offset, to_offset, bytes, nr, before, event);
 }
 
@@ -170,6 +201,7 @@ static struct device *open_one(const char *options)
 	real = cl;
 	cl.Finish = finish;
 	cl.WaitForEvents = wait_for_events;
+	cl.GetEventInfo = event_info;
 	cl.EnqueueNDRangeKernel = enqueue_kernel;
 	cl.EnqueueReadBuffer = enqueue_read;
 	cl.EnqueueWriteBuffer = enqueue_write;
@@ -347,6 +379,30 @@ START_TEST(a_result_that_nobody_saw)
 }
 END_TEST
 
+/* Of which the queue's end tells nothing. */
+START_TEST(copies_that_fail)
+{
+	struct device *dev = open_one("\"zero-copy=no\"");
+	int32_t x = 5, y = 0;
+	uint64_t a, b;
+
+	ck_assert_int_eq(device_alloc(dev, sizeof(x), 0, &a), 0);
+	ck_assert_int_eq(device_alloc(dev, sizeof(x), 0, &b), 0);
+	copies_left = 1;
+	ck_assert_int_eq(device_copy_in(dev, 0, a, &x, sizeof(x)), -EIO);
+	ck_assert_int_eq(device_copy_in(dev, 0, a, &x, sizeof(x)), 0);
+	copies_left = 1;
+	ck_assert_int_eq(device_copy_peer(dev, b, dev, a, sizeof(x)), -EIO);
+	ck_assert_int_eq(device_copy_peer(dev, b, dev, a, sizeof(x)), 0);
+	copies_left = 1;
+	ck_assert_int_eq(device_copy_out(dev, 0, &y, b, sizeof(y)), -EIO);
+	ck_assert_int_eq(device_copy_out(dev, 0, &y, b, sizeof(y)), 0);
+	ck_assert_int_eq(y, 5);
+	device_free(dev, a);
+	device_free(dev, b);
+}
+END_TEST
+
 /* The next launch: @asks for its end fail. */
 static void hold_next(int asks)
 {
@@ -382,6 +438,33 @@ START_TEST(no_error_before_its_end)
 	take(dev, r, &x);
 	ck_assert_int_eq(x, 1);
 	device_kernel_unload(dev, inc);
+}
+END_TEST
+
+/* Where no buffer may begin: its range on its way there, and back, and its result. */
+START_TEST(copies_of_a_launch_that_fail)
+{
+	const int32_t none = 0, zero[2] = { 0 };
+	struct device *dev = open_one("\"zero-copy=no\"");
+	void *fail = load(dev, FAIL);
+	struct arax_launch_range r;
+	struct job j;
+	uint64_t a;
+
+	ck_assert_int_eq(device_alloc(dev, sizeof(zero), 0, &a), 0);
+	ck_assert_int_eq(device_copy_in(dev, 0, a, zero, sizeof(zero)), 0);
+	r = (struct arax_launch_range){ (void *)(uintptr_t)(a + 4), 4, 0, 1 };
+	fill(&j, fail, 0, &r);
+	j.l.args = &none;
+	j.l.arg_len = 4;
+	for (int nth = 1; nth <= 3; nth++) {
+		copies_left = nth;
+		ck_assert_int_eq(run_or_submit(dev, &j, _i), -EIO);
+		ck_assert_int_eq(copies_left, 0);
+		ck_assert_int_eq(run_or_submit(dev, &j, _i), 0);
+	}
+	device_free(dev, a);
+	device_kernel_unload(dev, fail);
 }
 END_TEST
 
@@ -705,7 +788,9 @@ int main(void)
 	tcase_add_loop_test(t, lost_and_had_again, 0, 2 * NR_SAYS);
 	tcase_add_loop_test(t, an_error_that_is_no_loss, 0, 2);
 	tcase_add_loop_test(t, a_result_that_nobody_saw, 0, 2);
+	tcase_add_test(t, copies_that_fail);
 	tcase_add_loop_test(t, no_error_before_its_end, 0, 4);
+	tcase_add_loop_test(t, copies_of_a_launch_that_fail, 0, 2);
 	tcase_add_loop_test(t, lost_by_one_without_an_end, 0, 4);
 	tcase_add_loop_test(t, lost_by_one_that_was_submitted, 0, 4);
 	tcase_add_loop_test(t, lost_in_company, 0, 2);

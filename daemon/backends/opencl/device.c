@@ -38,6 +38,15 @@ int opencl_check_whole(struct opencl_device *d, cl_command_queue copies, cl_int 
 	return -ENODEV;
 }
 
+cl_int opencl_outcome(cl_event event)
+{
+	cl_int status = CL_COMPLETE;
+
+	if (event)
+		cl.GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, NULL);
+	return status < 0 ? status : CL_SUCCESS;
+}
+
 int opencl_lose(struct opencl_device *d, cl_int err)
 {
 	if (!__atomic_exchange_n(&d->lost, true, __ATOMIC_RELAXED))

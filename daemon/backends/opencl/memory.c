@@ -44,21 +44,38 @@ static int account(struct opencl_device *d, uint64_t bytes)
 }
 
 /*
+ * Not by a blocking command: one driver (Intel's for CPUs, 2026.2) lets a kernel of
+ * another queue start before a short blocking write has taken place.  This is a
+ * synchronisation point for all queues.
+ */
+static cl_int await(cl_command_queue q, cl_int err, cl_event event)
+{
+	if (err)
+		return err;
+	err = cl.Finish(q);
+	if (!err)
+		err = opencl_outcome(event);
+	if (event)
+		cl.ReleaseEvent(event);
+	return err;
+}
+
+/*
  * Drivers allocate when a buffer is first used, and fail then.  Moving it there,
  * contents undefined, is that use.
  */
 static cl_int create(struct opencl_device *d, uint64_t bytes, cl_mem *mem)
 {
 	cl_command_queue q = d->lanes[0].copies;
+	cl_event moved = NULL;
 	cl_int err;
 
 	*mem = cl.CreateBuffer(d->context, CL_MEM_READ_WRITE, bytes, NULL, &err);
 	if (err || !cl.EnqueueMigrateMemObjects)
 		return err;
 	err = cl.EnqueueMigrateMemObjects(q, 1, mem, CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0,
-					  NULL, NULL);
-	if (!err)
-		err = cl.Finish(q);
+					  NULL, &moved);
+	err = await(q, err, moved);
 	if (err)
 		cl.ReleaseMemObject(*mem);
 	return err;
@@ -160,31 +177,30 @@ void opencl_memory_drop(struct opencl_device *d)
 	d->used = 0;
 }
 
-/*
- * Not by a blocking command: one driver (Intel's for CPUs, 2026.2) lets a kernel of
- * another queue start before a short blocking write has taken place.  This is a
- * synchronisation point for all queues.
- */
-static int finish(struct opencl_device *d, cl_command_queue q, cl_int err)
+static int finish(struct opencl_device *d, cl_command_queue q, cl_int err, cl_event event)
 {
-	return opencl_check_whole(d, q, err ? err : cl.Finish(q));
+	return opencl_check_whole(d, q, await(q, err, event));
 }
 
 int opencl_copy_in(struct opencl_device *d, uint32_t lane, uint64_t to, const void *from,
 		   uint64_t bytes)
 {
+	cl_event copied = NULL;
 	cl_command_queue q;
 	uint64_t offset;
 	cl_mem mem;
+	cl_int cerr;
 	int err = opencl_enter(d);
 
 	if (err)
 		return err;
 	q = d->lanes[lane % d->nr_lanes].copies;
 	err = opencl_find_memory(d, to, bytes, &mem, &offset);
-	if (!err && bytes)
-		err = finish(d, q, cl.EnqueueWriteBuffer(q, mem, CL_FALSE, offset, bytes, from, 0,
-							 NULL, NULL));
+	if (!err && bytes) {
+		cerr = cl.EnqueueWriteBuffer(q, mem, CL_FALSE, offset, bytes, from, 0, NULL,
+					     &copied);
+		err = finish(d, q, cerr, copied);
+	}
 	opencl_leave(d);
 	return err;
 }
@@ -192,18 +208,21 @@ int opencl_copy_in(struct opencl_device *d, uint32_t lane, uint64_t to, const vo
 int opencl_copy_out(struct opencl_device *d, uint32_t lane, void *to, uint64_t from,
 		    uint64_t bytes)
 {
+	cl_event copied = NULL;
 	cl_command_queue q;
 	uint64_t offset;
 	cl_mem mem;
+	cl_int cerr;
 	int err = opencl_enter(d);
 
 	if (err)
 		return err;
 	q = d->lanes[lane % d->nr_lanes].copies;
 	err = opencl_find_memory(d, from, bytes, &mem, &offset);
-	if (!err && bytes)
-		err = finish(d, q, cl.EnqueueReadBuffer(q, mem, CL_FALSE, offset, bytes, to, 0, NULL,
-							NULL));
+	if (!err && bytes) {
+		cerr = cl.EnqueueReadBuffer(q, mem, CL_FALSE, offset, bytes, to, 0, NULL, &copied);
+		err = finish(d, q, cerr, copied);
+	}
 	opencl_leave(d);
 	return err;
 }
@@ -215,6 +234,8 @@ static int copy_peer(struct opencl_device *d, uint64_t to, struct opencl_device 
 	uint64_t to_offset, from_offset;
 	cl_mem to_mem, from_mem;
 	cl_command_queue q = d->lanes[0].copies;
+	cl_event copied = NULL;
+	cl_int cerr;
 	int err;
 
 	if (d->context != src->context)
@@ -224,8 +245,9 @@ static int copy_peer(struct opencl_device *d, uint64_t to, struct opencl_device 
 		err = opencl_find_memory(src, from, bytes, &from_mem, &from_offset);
 	if (err || !bytes)
 		return err;
-	return finish(d, q, cl.EnqueueCopyBuffer(q, from_mem, to_mem, from_offset, to_offset, bytes, 0,
-						 NULL, NULL));
+	cerr = cl.EnqueueCopyBuffer(q, from_mem, to_mem, from_offset, to_offset, bytes, 0, NULL,
+				    &copied);
+	return finish(d, q, cerr, copied);
 }
 
 int opencl_copy_peer(struct opencl_device *d, uint64_t to, struct opencl_device *src,

@@ -150,9 +150,11 @@ struct opencl_before {
  * @error:	of enqueueing it
  * @event:	of the kernel, or behind all that a function has put there, whose start is behind
  *		@began; else that is NULL
- * @last:	of what comes behind it and is waited for, if anything; else NULL
+ * @fetched:	of its result on its way back; NULL: it needs none
+ * @last:	whichever comes last behind @event and is waited for, if anything; else NULL
  * @mems:	made for this launch; NULL: not ours
- * @staged:	ranges that lie where no buffer may begin: copied in and back
+ * @staged:	ranges that lie where no buffer may begin: copied in and back, which @came and @went
+ *		tell of
  * @number, @alone: of all that the device has begun; none was under way then, on a device that was
  *		there
  * @suspect:	the device was lost as this one, alone, was submitted
@@ -176,11 +178,12 @@ struct opencl_launch {
 	cl_kernel kernel;
 	const struct arax_launch *l;
 	uint64_t cookie;
-	cl_event event, last, began;
+	cl_event event, last, began, fetched;
 	cl_mem mems[PARAMS_MAX];
 	uint32_t nr_staged;
 	struct opencl_staged {
 		cl_mem own, temporary;
+		cl_event came, went;
 		uint64_t offset, bytes;
 		bool back;
 	} staged[PARAMS_MAX];
@@ -264,6 +267,12 @@ int opencl_check(struct opencl_device *d, cl_int err);
  * goes any more.
  */
 int opencl_check_whole(struct opencl_device *d, cl_command_queue copies, cl_int err);
+
+/*
+ * With what a command has failed that is over: who waits for it, or for all of its queue, is not told
+ * that by every driver.  NULL: there is none.
+ */
+cl_int opencl_outcome(cl_event event);
 
 /* -ENODEV: nobody can wait for what is under way there. */
 int opencl_lose(struct opencl_device *d, cl_int err);

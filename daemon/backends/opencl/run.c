@@ -137,7 +137,10 @@ static int stage(struct opencl_launch *x, uint32_t i, cl_mem own, uint64_t offse
 		return failed(x, "buffer for a misaligned range", cerr);
 	x->mems[i] = *mem = s->temporary;
 	x->nr_staged++;
-	cerr = cl.EnqueueCopyBuffer(x->lane->queue, own, *mem, offset, 0, s->bytes, 0, NULL, NULL);
+	cerr = cl.EnqueueCopyBuffer(x->lane->queue, own, *mem, offset, 0, s->bytes, 0, NULL,
+				    &s->came);
+	if (cerr)
+		s->came = NULL;
 	return failed(x, "copy of a misaligned range", cerr);
 }
 
@@ -331,22 +334,22 @@ static int fetch_back(struct opencl_launch *x)
 	cl_int err = CL_SUCCESS;
 
 	for (uint32_t i = 0; !err && i < x->nr_staged; i++) {
-		const struct opencl_staged *s = &x->staged[i];
+		struct opencl_staged *s = &x->staged[i];
 
 		if (!s->back)
 			continue;
-		if (x->last)
-			cl.ReleaseEvent(x->last);
-		x->last = NULL;
 		err = cl.EnqueueCopyBuffer(x->lane->queue, s->temporary, s->own, 0, s->offset,
-					   s->bytes, 0, NULL, &x->last);
+					   s->bytes, 0, NULL, &s->went);
+		if (err)
+			s->went = NULL;
+		x->last = s->went;
 	}
 	if (!err && x->k->has_result && x->dev->memory == OPENCL_OWN) {
-		if (x->last)
-			cl.ReleaseEvent(x->last);
-		x->last = NULL;
 		err = cl.EnqueueReadBuffer(x->lane->queue, x->result_mem, CL_FALSE, 0,
-					   sizeof(*x->result), x->result, 0, NULL, &x->last);
+					   sizeof(*x->result), x->result, 0, NULL, &x->fetched);
+		if (err)
+			x->fetched = NULL;
+		x->last = x->fetched;
 	}
 	return failed(x, "result", err);
 }
@@ -355,11 +358,20 @@ static int fetch_back(struct opencl_launch *x)
 static int look_back(struct opencl_launch *x, uint64_t *device_ns)
 {
 	cl_ulong start = 0, end = 0;
-	cl_int status = CL_COMPLETE;
+	cl_int err = opencl_outcome(x->event);
 
-	cl.GetEventInfo(x->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, NULL);
-	if (status < 0)
-		return failed(x, "launch", status);
+	if (err)
+		return failed(x, "launch", err);
+	for (uint32_t i = 0; !err && i < x->nr_staged; i++) {
+		err = opencl_outcome(x->staged[i].came);
+		if (!err)
+			err = opencl_outcome(x->staged[i].went);
+	}
+	if (err)
+		return failed(x, "copy of a misaligned range", err);
+	err = opencl_outcome(x->fetched);
+	if (err)
+		return failed(x, "result", err);
 	if (!cl.GetEventProfilingInfo(x->began ? x->began : x->event,
 				      x->began ? CL_PROFILING_COMMAND_END : CL_PROFILING_COMMAND_START,
 				      sizeof(start), &start, NULL) &&
@@ -401,12 +413,19 @@ static void release_mems(struct opencl_launch *x)
 
 static void release(struct opencl_launch *x)
 {
-	if (x->event)
-		cl.ReleaseEvent(x->event);
-	if (x->last)
-		cl.ReleaseEvent(x->last);
-	if (x->began)
-		cl.ReleaseEvent(x->began);
+	cl_event events[3 + 2 * PARAMS_MAX];
+	uint32_t nr = 0;
+
+	events[nr++] = x->event;
+	events[nr++] = x->began;
+	events[nr++] = x->fetched;
+	for (uint32_t i = 0; i < x->nr_staged; i++) {
+		events[nr++] = x->staged[i].came;
+		events[nr++] = x->staged[i].went;
+	}
+	while (nr--)
+		if (events[nr])
+			cl.ReleaseEvent(events[nr]);
 	forget_args(x);
 	release_mems(x);
 }
@@ -481,7 +500,7 @@ static struct opencl_launch *begin(struct opencl_device *d, const struct arax_ba
 	x->kernel = k->lanes[nr][x - lane->launches];
 	x->l = run->launch;
 	x->nr_staged = 0;
-	x->event = x->last = x->began = NULL;
+	x->event = x->last = x->began = x->fetched = NULL;
 	x->result = lane->results + lane->begun % OPENCL_RESULTS * OPENCL_RESULT_STRIDE;
 	if (d->memory == OPENCL_HOST_PTR)
 		x->result_mem = lane->result_mems[lane->begun % OPENCL_RESULTS];
