@@ -97,6 +97,8 @@ struct arax_backend_host {
  * @gpu:	1: it is a GPU, which may have more work in one launch (manifests' "work")
  * @make:	devices of one backend with the same one, which is not empty, run everything equally
  *		fast: what is learnt of one holds for the others until they have runs of their own
+ * @largest:	bytes that one allocation may have, or a launch's range where it works on the host's
+ *		pages; 0: as many as there are
  */
 struct arax_backend_info {
 	uint32_t size;
@@ -110,6 +112,7 @@ struct arax_backend_info {
 	uint32_t turns;
 	uint32_t gpu;
 	char make[64];
+	uint64_t largest;
 };
 
 /* How a kernel may be run, for kernel_load. */

@@ -98,6 +98,7 @@ int remote_create(struct poller *p, struct devices *devices)
 		err = p->memory ? 0 : memory_create(n, &p->memory);
 		ops.moves = !device_alloc_stays(dev);
 		ops.peers = device_peers(dev);
+		ops.largest = dev->info.largest;
 		if (!err)
 			err = memory_add_device(p->memory, dev->index, &ops, dev,
 						dev->info.memory);
@@ -569,9 +570,8 @@ uint64_t remote_rows(const struct graph_node *node)
 	return rows;
 }
 
-uint64_t remote_bytes(const struct graph_node *node)
+static void name_ranges(const struct graph_node *node, struct memory_range *ranges)
 {
-	struct memory_range ranges[ARAX_MAX_RANGES];
 	uint32_t i;
 
 	for (i = 0; i < node->d.nr_ranges; i++) {
@@ -583,27 +583,47 @@ uint64_t remote_bytes(const struct graph_node *node)
 			.count = r->count,
 		};
 	}
+}
+
+uint64_t remote_bytes(const struct graph_node *node)
+{
+	struct memory_range ranges[ARAX_MAX_RANGES];
+
+	name_ranges(node, ranges);
 	return memory_bytes(ranges, node->d.nr_ranges);
+}
+
+uint64_t remote_largest(const struct graph_node *node)
+{
+	struct memory_range ranges[ARAX_MAX_RANGES];
+
+	name_ranges(node, ranges);
+	return memory_largest(ranges, node->d.nr_ranges);
 }
 
 bool remote_fits(const struct poller *p, const struct graph_node *node, uint32_t device)
 {
-	uint64_t room = p->devs[device].dev->info.memory, left = room;
+	const struct arax_backend_info *info = &p->devs[device].dev->info;
+	uint64_t room = info->memory, left = room, largest = info->largest ?: room;
 	uint32_t i;
 
+	for (i = 0; !room && largest && i < node->d.nr_ranges; i++)
+		if (node->ranges[i].length > largest)
+			return false;
+	if (!room)
+		return true;
 	if (remote_rows(node) > MEMORY_MAX_ROWS)
 		return false;
-
 	for (i = 0; i < node->d.nr_ranges; i++) {
 		const struct arax_dispatch_range *r = &node->ranges[i];
 		uint64_t bytes = (uint64_t)(r->count - 1) * r->stride + r->length;
 
 		/* Unless they share some. */
 		if (bytes > left)
-			return remote_bytes(node) <= room;
+			return remote_bytes(node) <= room && remote_largest(node) <= largest;
 		left -= bytes;
 	}
-	return true;
+	return room - left <= largest || remote_largest(node) <= largest;
 }
 
 static uint64_t switch_ns(void *arg, const struct graph_node *node, uint32_t device)

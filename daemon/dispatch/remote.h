@@ -78,7 +78,12 @@ struct memory_owner remote_owner(const struct link *l, const struct graph_node *
 uint64_t remote_rows(const struct graph_node *node);
 /* What its ranges take on a device: as memory_bytes(). */
 uint64_t remote_bytes(const struct graph_node *node);
-/* Whether all of the task's data has room on the device at once, in not too many rows. */
+/* In one piece: as memory_largest(). */
+uint64_t remote_largest(const struct graph_node *node);
+/*
+ * Whether all of the task's data has room on the device at once, in not too many rows; or, where
+ * that has no memory of its own, whether no range is too long for it.
+ */
 bool remote_fits(const struct poller *p, const struct graph_node *node, uint32_t device);
 
 /* What the scheduler asks about data, of a poller that manages some. */

@@ -85,12 +85,14 @@ const struct kernel *run_kernel(const struct graph_node *node)
 static inline bool suits_launch(const struct poller *p, const struct graph_node *node,
 				const struct kernel *k, uint32_t device)
 {
+	const struct arax_backend_info *info = &p->devs[device].dev->info;
+
 	if (unlikely(node->declined) && decline_has(node, device))
 		return false;
 	if (unlikely(p->unlike && k->work.steps.nr) &&
-	    !bounds_allow(node, k, p->devs[device].dev->info.gpu))
+	    !bounds_allow(node, k, info->gpu))
 		return false;
-	return !p->devs[device].dev->info.memory || remote_fits(p, node, device);
+	return (!info->memory && !info->largest) || remote_fits(p, node, device);
 }
 
 /* Not @device, which has declined such launches lately; on another one, without thinking twice? */
@@ -180,11 +182,22 @@ static bool could_have(const struct poller *p, const struct graph_node *node)
 	return false;
 }
 
+/* Bytes, in all and in one piece, that some device has. */
+static void most_of(const struct arax_backend_info *info, uint64_t *most, uint64_t *once)
+{
+	uint64_t largest = info->largest ?: info->memory;
+
+	if (*most < info->memory)
+		*most = info->memory;
+	if (*once < largest)
+		*once = largest;
+}
+
 /* What a task ends with that no device can run; why is this thread's reason. */
 static int why_not(struct poller *p, const struct graph_node *node)
 {
 	const struct kernel *k;
-	uint64_t bytes, most = 0;
+	uint64_t bytes, most = 0, once = 0;
 	bool lost = false;
 	uint32_t i;
 
@@ -204,10 +217,10 @@ static int why_not(struct poller *p, const struct graph_node *node)
 			continue;
 		if (p->devs[i].lost)
 			lost = true;
-		else if (most < p->devs[i].dev->info.memory)
-			most = p->devs[i].dev->info.memory;
+		else
+			most_of(&p->devs[i].dev->info, &most, &once);
 	}
-	if (!most) {
+	if (!once) {
 		if (lost)
 			reason_set("every device that could run kernel %s was lost", k->sig.name);
 		else if (k)
@@ -218,6 +231,9 @@ static int why_not(struct poller *p, const struct graph_node *node)
 	if (remote_rows(node) > MEMORY_MAX_ROWS)
 		reason_set("its ranges have %llu rows together, a device with its own memory takes %u: give it ranges with fewer rows",
 			   (unsigned long long)remote_rows(node), MEMORY_MAX_ROWS);
+	else if (remote_largest(node) > once)
+		reason_set("one of its ranges, or several that overlap, has %llu bytes: what any device that could run it takes in one piece is %llu bytes at most; give it shorter ranges",
+			   (unsigned long long)remote_largest(node), (unsigned long long)once);
 	else
 		reason_set("its data, %llu bytes, does not fit on any device that could run it: the largest has %llu bytes; give it smaller ranges",
 			   (unsigned long long)bytes, (unsigned long long)most);
@@ -228,6 +244,11 @@ static int why_not(struct poller *p, const struct graph_node *node)
 				 log_str("kernel", k->sig.name), log_u64("rows", remote_rows(node)),
 				 log_u64("rows_max", MEMORY_MAX_ROWS),
 				 log_str("remedy", "give it ranges with fewer rows"));
+		else if (remote_largest(node) > once)
+			log_warn("task has a longer range than any device that could run it takes",
+				 log_str("kernel", k->sig.name),
+				 log_u64("bytes", remote_largest(node)), log_u64("bytes_max", once),
+				 log_str("remedy", "give it shorter ranges"));
 		else
 			log_warn("task has more data than any device that could run it has memory",
 				 log_str("kernel", k->sig.name), log_u64("bytes", bytes),

@@ -275,6 +275,9 @@ static int alloc(struct memory *m, struct memory_device *d, uint64_t bytes, void
 {
 	int err, gone;
 
+	/* Nobody who goes makes room for that. */
+	if (d->ops.largest && bytes > d->ops.largest)
+		return -ENOMEM;
 	for (;;) {
 		bool room, freeing;
 

@@ -296,6 +296,17 @@ uint64_t memory_bytes(const struct memory_range *ranges, uint32_t nr)
 	return bytes;
 }
 
+uint64_t memory_largest(const struct memory_range *ranges, uint32_t nr)
+{
+	uint64_t most = 0, start, end;
+	uint32_t i;
+
+	for (i = 0; i < nr; i++)
+		if (task_part(ranges, nr, i, &start, &end) && most < end - start)
+			most = end - start;
+	return most;
+}
+
 static void complain(const struct memory_device *d, const struct memory_range *ranges, uint32_t nr)
 {
 	/* Of all: whose task it is is not known here, and he is told by its reason. */

@@ -83,6 +83,7 @@ struct memory_extent;
  *		After an error it goes by way of the host
  * @moves:	an allocation may later be for a copy of what is elsewhere on the host
  * @peers:	NULL: it has none
+ * @largest:	bytes that @alloc gives at most, however much is free; 0: all of them
  */
 struct memory_ops {
 	int (*alloc)(void *dev, uint64_t bytes, void *host, uint64_t *address);
@@ -95,6 +96,7 @@ struct memory_ops {
 	int (*copy_peer)(void *dev, uint64_t to, void *src, uint64_t from, uint64_t bytes);
 	bool moves;
 	const void *peers;
+	uint64_t largest;
 };
 
 /**
@@ -316,6 +318,8 @@ void memory_settle(struct memory *m, uint32_t device, struct memory_range *range
 
 /* What they take on a device: bytes between rows count, and those that several have but once. */
 uint64_t memory_bytes(const struct memory_range *ranges, uint32_t nr);
+/* And what the largest of their allocations takes. */
+uint64_t memory_largest(const struct memory_range *ranges, uint32_t nr);
 
 /*
  * Whether the task writes over bytes that it reads and that are on @device, where it runs, alone:

@@ -348,6 +348,47 @@ START_TEST(bounds_choose_devices)
 }
 END_TEST
 
+/* The first: 1000 bytes of its own, 400 at a time.  The second: the host's, and 500 of those. */
+START_TEST(largest_chooses_devices)
+{
+	static const struct {
+		uint64_t offset[2], length[2];
+		bool own, host;
+	} cases[] = {
+		{ { 0, 1000 }, { 400, 400 }, true, true },
+		{ { 0, 1000 }, { 100, 401 }, false, true },
+		/* They overlap: in one piece, but two buffers on pages. */
+		{ { 0, 300 }, { 400, 200 }, false, true },
+		{ { 0, 300 }, { 400, 100 }, true, true },
+		{ { 0, 1000 }, { 1, 501 }, false, false },
+	};
+	struct arax_dispatch_range ranges[2];
+	struct device devices[2] = { { .info = { .memory = 1000, .largest = 400 } },
+				     { .info = { .largest = 500 } } };
+	struct poller_device pds[2] = { { .dev = &devices[0] }, { .dev = &devices[1] } };
+	uint8_t runnable[2] = { 1, 1 };
+	struct poller p = { .devs = pds, .nr_devs = 2, .runnable = runnable };
+	struct kernel k = { .sig.name = "f" };
+	struct link *l = calloc(1, sizeof(*l));
+	struct graph_node node = {
+		.priv = l, .ranges = ranges,
+		.d = { .opcode = ARAX_OP_LAUNCH, .kernel = 1, .nr_ranges = 2 },
+	};
+
+	l->kernels[1] = &k;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		for (int j = 0; j < 2; j++)
+			ranges[j] = (struct arax_dispatch_range){
+				.buffer = 1, .offset = cases[i].offset[j],
+				.length = cases[i].length[j], .count = 1,
+			};
+		ck_assert_int_eq(run_can(&p, &node, 0), cases[i].own);
+		ck_assert_int_eq(run_can(&p, &node, 1), cases[i].host);
+	}
+	free(l);
+}
+END_TEST
+
 /* Who runs one launch at a time is full with it, however many lanes there are. */
 START_TEST(one_at_a_time)
 {
@@ -912,6 +953,7 @@ int main(void)
 	tcase_add_test(t, rows_without_end);
 	tcase_add_test(t, one_at_a_time);
 	tcase_add_test(t, bounds_choose_devices);
+	tcase_add_test(t, largest_chooses_devices);
 	tcase_add_test(t, what_is_not_used_is_not_lost);
 	tcase_add_test(t, each_link_is_measured);
 	tcase_add_test(t, links_are_kept);

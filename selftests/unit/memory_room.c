@@ -304,6 +304,25 @@ START_TEST(nobody_starves)
 }
 END_TEST
 
+/* Nobody goes for what the device has in no one piece. */
+START_TEST(too_long_for_it)
+{
+	struct memory_ops ops = fake_ops;
+	struct memory_stats s;
+
+	memory_buffer_gone(m, buffer);
+	memory_destroy(m);
+	ops.largest = fake.most = 500;
+	ck_assert_int_eq(memory_create(1, &m), 0);
+	ck_assert_int_eq(memory_add_device(m, 0, &ops, &fake, ROOM), 0);
+	buffer = memory_buffer_create(m, host, sizeof(host));
+	ck_assert_int_eq(try(one, 300), 0);
+	ck_assert_int_eq(try(two, 501), -EAGAIN);
+	memory_query(m, 0, &s);
+	ck_assert_uint_eq(s.used, 300);
+}
+END_TEST
+
 TCase *room_case(void)
 {
 	TCase *c = tcase_create("room");
@@ -317,5 +336,6 @@ TCase *room_case(void)
 	tcase_add_test(c, who_waits_is_canceled);
 	tcase_add_test(c, its_deadline_passes);
 	tcase_add_test(c, nobody_starves);
+	tcase_add_test(c, too_long_for_it);
 	return c;
 }

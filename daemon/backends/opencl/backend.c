@@ -260,6 +260,7 @@ static int info(void *dev, struct arax_backend_info *info)
 	info->lanes = d->nr_lanes;
 	info->units = d->units;
 	info->memory = d->memory == OPENCL_OWN ? d->bytes : 0;
+	info->largest = d->memory == OPENCL_SVM ? 0 : d->max_alloc;
 	info->gpu = d->is_gpu;
 	snprintf(info->name, sizeof(info->name), "%s", d->name);
 	snprintf(info->bus, sizeof(info->bus), "%s", d->bus);
