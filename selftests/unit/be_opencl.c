@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* The OpenCL backend on a real driver: memory, kernels, errors. */
 #include <pthread.h>
+#include <sched.h>
 #include <stddef.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -1043,6 +1045,31 @@ START_TEST(cache_of_others)
 }
 END_TEST
 
+/* What PoCL can't write there ends the process: it writes elsewhere. */
+START_TEST(cache_without_room)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "%s/cache", folder);
+	ck_assert_int_eq(mkdir(path, 0700), 0);
+	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("arax-test", path, "tmpfs", 0, "size=1m,mode=0700")) {
+		be_skip("cache_without_room", "no namespace of mounts can be had here");
+		return;
+	}
+	unsetenv("POCL_CACHE_DIR");
+	open_one("");
+	ck_assert_int_eq(strncmp(getenv("POCL_CACHE_DIR"), "/tmp/arax-pocl-", 15), 0);
+	assert_logged("/cache/pocl is not used: fewer than 64 MiB are free there");
+	close_devices();
+	ck_assert_int_eq(umount2(path, MNT_DETACH), 0);
+	unsetenv("POCL_CACHE_DIR");
+	open_one("");
+	snprintf(path, sizeof(path), "%s/cache/pocl", folder);
+	ck_assert_str_eq(getenv("POCL_CACHE_DIR"), path);
+}
+END_TEST
+
 START_TEST(cache_is_bounded)
 {
 	char command[512];
@@ -1479,6 +1506,7 @@ int main(void)
 	tcase_add_loop_test(much, cache_is_used_and_mended, 0, sizeof(spoilings) / sizeof(spoilings[0]));
 	tcase_add_test(much, includes_are_not_cached);
 	tcase_add_test(t, cache_of_others);
+	tcase_add_test(t, cache_without_room);
 	tcase_add_test(t, cache_of_sub_devices);
 	tcase_add_test(t, built_is_read_again);
 	tcase_add_test(t, cache_is_bounded);

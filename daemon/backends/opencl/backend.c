@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "daemon/backends/builtin.h"
@@ -28,6 +29,7 @@
 #define DEFAULT_COMPILE_SECONDS 300
 #define DEFAULT_LOG_LINES 40
 #define MAX_SECONDS 3600
+#define POCL_ROOM (64ull << 20)	/* much more than all of Arax's kernels take there */
 
 struct opencl_options opencl_options;
 static const struct arax_backend_host *araxd;
@@ -140,14 +142,27 @@ static void remove_pocl_folder(void)
 		nftw(pocl_folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* There, ours, and not on a file system that is read-only. */
+/* PoCL ends its process at a launch for which a file could not be written. */
+static bool has_room(int fd)
+{
+	struct statvfs fs;
+
+	/* There are file systems that don't tell. */
+	return fstatvfs(fd, &fs) || !fs.f_blocks ||
+	       (uint64_t)fs.f_bavail * fs.f_frsize >= POCL_ROOM;
+}
+
+/* There, ours, not on a file system that is read-only, nor on one that is full. */
 static bool can_be_used(const char *folder)
 {
-	char why[256];
+	char why[256] = "";
 	int fd = trusted_open_folder(folder, why, sizeof(why));
 
-	if (fd >= 0 && faccessat(fd, ".", W_OK, AT_EACCESS)) {
+	if (fd >= 0 && faccessat(fd, ".", W_OK, AT_EACCESS))
 		snprintf(why, sizeof(why), "it can't be written: %s", strerror(errno));
+	else if (fd >= 0 && !has_room(fd))
+		snprintf(why, sizeof(why), "fewer than %llu MiB are free there", POCL_ROOM >> 20);
+	if (fd >= 0 && why[0]) {
 		close(fd);
 		fd = -1;
 	}
@@ -176,6 +191,8 @@ static void place_pocl_cache(const char *ours)
 			return;
 		made_pocl_folder = true;
 		strcpy(path, pocl_folder);
+		if (!can_be_used(path))
+			opencl_log(ARAX_LOG_ERR, "PoCL has no other folder for its files: make room there, or set POCL_CACHE_DIR; it ends araxd where it can't write them");
 		opencl_log(ARAX_LOG_INFO, "PoCL's files are in %s", path);
 	}
 	setenv("POCL_CACHE_DIR", path, 1);
