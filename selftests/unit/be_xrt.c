@@ -558,6 +558,38 @@ START_TEST(bad_files)
 }
 END_TEST
 
+/* XRT would read on behind their ends; also of what no kernel here asks for. */
+START_TEST(tables_longer_than_their_sections)
+{
+	static const char *const kernels[] = { "nop 1 U" };
+	static const struct { uint32_t section, kind; const char *why; } tables[] = {
+		{ 0, IP_LAYOUT, "section IP_LAYOUT has 88 bytes, too few for 60000 entries" },
+		{ 1, MEM_TOPOLOGY, "section MEM_TOPOLOGY has 88 bytes" },
+		{ 1, ASK_GROUP_TOPOLOGY, "section GROUP_TOPOLOGY has 88 bytes" },
+		{ 2, CONNECTIVITY, "section CONNECTIVITY has 4 bytes" },
+		{ 2, ASK_GROUP_CONNECTIVITY, "section GROUP_CONNECTIVITY has 4 bytes" },
+	};
+
+	start("");
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+		const int32_t count = 60000;
+		struct axlf_section_header h;
+		uint8_t *data, *at;
+		size_t bytes;
+
+		data = xclbin_write(1, kernels, 1, &bytes);
+		at = data + offsetof(struct axlf, m_sections) + tables[i].section * sizeof(h);
+		memcpy(&h, at, sizeof(h));
+		h.m_sectionKind = tables[i].kind;
+		memcpy(at, &h, sizeof(h));
+		memcpy(data + h.m_sectionOffset, &count, sizeof(count));
+		write_bytes("t.xclbin", data, bytes);
+		assert_refused("t.xclbin", "nop", "nop(u64 a)", -ENOEXEC, tables[i].why);
+		free(data);
+	}
+}
+END_TEST
+
 START_TEST(bad_kernels)
 {
 	static const char *const kernels[] = {
@@ -686,6 +718,7 @@ int main(void)
 	tcase_add_test(c, lanes_side_by_side);
 	tcase_add_test(c, configurations);
 	tcase_add_test(c, bad_files);
+	tcase_add_test(c, tables_longer_than_their_sections);
 	tcase_add_test(c, bad_kernels);
 	tcase_add_test(c, bad_options);
 	tcase_add_test(c, parts_are_missing);

@@ -121,6 +121,38 @@ static int check_section(const struct xclbin *x, uint32_t i, char *why, size_t l
 	return -ENOEXEC;
 }
 
+/* XRT reads as many entries as each of these says, in whichever section of that kind it takes. */
+static int check_tables(const struct xclbin *x, char *why, size_t len)
+{
+	static const size_t bank = offsetof(struct mem_topology, m_mem_data);
+	static const size_t wire = offsetof(struct connectivity, m_connection);
+	static const struct {
+		uint32_t kind;
+		size_t first, size;
+		const char *name;
+	} tables[] = {
+		{ MEM_TOPOLOGY, bank, sizeof(struct mem_data), "MEM_TOPOLOGY" },
+		{ ASK_GROUP_TOPOLOGY, bank, sizeof(struct mem_data), "GROUP_TOPOLOGY" },
+		{ CONNECTIVITY, wire, sizeof(struct connection), "CONNECTIVITY" },
+		{ ASK_GROUP_CONNECTIVITY, wire, sizeof(struct connection), "GROUP_CONNECTIVITY" },
+		{ IP_LAYOUT, offsetof(struct ip_layout, m_ip_data), sizeof(struct ip_data),
+		  "IP_LAYOUT" },
+	};
+	int err = 0;
+
+	for (uint32_t i = 0; !err && i < nr_sections(x); i++) {
+		struct axlf_section_header h = section_at(x, i);
+		struct section s = { x->data + h.m_sectionOffset, h.m_sectionSize };
+		uint32_t count;
+
+		for (size_t t = 0; !err && t < sizeof(tables) / sizeof(tables[0]); t++)
+			if (tables[t].kind == h.m_sectionKind)
+				err = table_of(&s, tables[t].first, tables[t].size, tables[t].name,
+					       &count, why, len);
+	}
+	return err;
+}
+
 int xclbin_parse(struct xclbin *x, const void *data, size_t bytes, char *why, size_t len)
 {
 	static const char magic[8] = "xclbin2";
@@ -161,6 +193,9 @@ int xclbin_parse(struct xclbin *x, const void *data, size_t bytes, char *why, si
 		if (err)
 			return err;
 	}
+	err = check_tables(x, why, len);
+	if (err)
+		return err;
 	x->uuid = x->data + offsetof(struct axlf, m_header.uuid);
 	err = open_units(x, &u, why, len);
 	for (uint32_t i = 0; !err && i < u.count; i++)
