@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* The OpenCL backend on a real driver: memory, kernels, errors. */
+#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stddef.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -1406,6 +1408,37 @@ START_TEST(nobody_watches)
 }
 END_TEST
 
+static int limit_child(const struct dirent *e)
+{
+	const struct rlimit none_more = { 7, 7 };
+	char path[300], name[32] = "";
+	int parent = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%s/stat", e->d_name);
+	f = fopen(path, "r");
+	if (f && fscanf(f, "%*d (%31[^)]) %*c %d", name, &parent) == 2 && parent == getpid() &&
+	    !strcmp(name, "araxd-compile"))
+		ck_assert_int_eq(prlimit(atoi(e->d_name), RLIMIT_NOFILE, &none_more, NULL), 0);
+	if (f)
+		fclose(f);
+	return 0;
+}
+
+/* For want of descriptors, or of processes: the sources are none the worse for it. */
+START_TEST(nobody_can_watch)
+{
+	struct dirent **none;
+	struct device *dev;
+
+	dev = open_one("\"cache=no\"");
+	ck_assert_int_eq(scandir("/proc", &none, limit_child, NULL), 0);
+	free(none);
+	device_kernel_unload(dev, load(dev, "inc", INC));
+	assert_logged("the process that compiles sources can't be asked (Too many open files): araxd does so itself");
+}
+END_TEST
+
 /* As long as one source may take, and longer; once for each, and not where it is there. */
 START_TEST(systemd_waits)
 {
@@ -1522,6 +1555,7 @@ int main(void)
 	tcase_add_test(much, systemd_waits);
 	tcase_add_test(much, ended_compilers);
 	tcase_add_loop_test(much, nobody_watches, 0, 2);
+	tcase_add_test(much, nobody_can_watch);
 	tcase_add_test(much, no_close_range);
 	suite_add_tcase(suite, much);
 	return run_opencl(suite);

@@ -38,6 +38,7 @@ struct request {
 struct reply {
 	struct child_end end;
 	int err;
+	int untried;	/* why no process could be had for it; 0: it was tried */
 };
 
 struct job {
@@ -122,8 +123,16 @@ static void watch(struct job *j, pid_t parent)
 		_exit(1);
 	close(FROM_FD);	/* else requests would wait for us, if nobody else takes them */
 	signal(SIGCHLD, SIG_DFL);
-	_exit(!child_run(&c, &reply.end) &&
-	      write(j->fds[2], &reply, sizeof(reply)) == sizeof(reply) ? 0 : 1);
+	reply.untried = child_run(&c, &reply.end);
+	_exit(write(j->fds[2], &reply, sizeof(reply)) == sizeof(reply) ? 0 : 1);
+}
+
+/* Nobody can watch it. */
+static void give_back(const struct job *j, int err)
+{
+	const struct reply reply = { .untried = err };
+
+	(void)!write(j->fds[2], &reply, sizeof(reply));
 }
 
 static bool receive(int from, struct job *j)
@@ -172,6 +181,7 @@ static void serve(int from)
 {
 	const pid_t us = getpid();
 	struct job j;
+	pid_t pid;
 
 	opencl_say_nothing();
 	prctl(PR_SET_NAME, "araxd-compile");
@@ -187,8 +197,11 @@ static void serve(int from)
 	if (syscall(SYS_close_range, FROM_FD + 1, ~0u, 0))
 		close_each_from(FROM_FD + 1);
 	while (receive(FROM_FD, &j)) {
-		if (!fork())
+		pid = fork();
+		if (!pid)
 			watch(&j, us);
+		if (pid < 0)
+			give_back(&j, -errno);
 		for (int i = 0; i < FDS; i++)
 			close(j.fds[i]);
 	}
@@ -326,6 +339,11 @@ int compiler_ask(const struct opencl_device *d, const struct arax_backend_kernel
 		err = read_reply(replies[0], &reply);
 	}
 	close(replies[0]);
+	/* Another time it may be. */
+	if (!err && reply.untried) {
+		tell_gone(reply.untried);
+		err = -ENOENT;
+	}
 	if (!err) {
 		c->end = reply.end;
 		c->err = reply.err;
