@@ -92,12 +92,13 @@ struct stream {
 	struct op *first, **last;
 	bool busy, ending;
 	uint32_t random;
+	const struct op *op;		/* that is under way */
 };
 
 struct event {
 	struct event *next;
 	struct context *context;
-	uint64_t asked, done;
+	uint64_t given, asked, done;
 	struct timespec at;
 };
 
@@ -132,8 +133,9 @@ static struct control own = { .open = 1 };
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	bool started, old, forgiving;
-	uint32_t slow;			/* us, at most, before a copy or a launch */
+	bool started, old, forgiving, strict;
+	uint32_t slow;			/* us, at most, before and within a copy or a launch */
+	uint32_t late;			/* us, at most, before and after a call does what it does */
 	int broken;			/* the error of each new context, if not 0 */
 	int nr;
 	uint64_t bytes, used[MAX_DEVICES], next_address;
@@ -250,12 +252,40 @@ static _Thread_local int current_device;
 #define current (&gpu.devices[current_device])
 #endif
 
+/* Mostly none, or little; now and then all of it, as where others have their turn. */
+static void pass_time(uint32_t *random, uint32_t most)
+{
+	uint32_t us;
+
+	*random = *random * 1103515245 + 12345;
+	us = *random >> 8;
+	us = us % 64 == 0 ? most : us % 8 == 0 ? us / 64 % 32 : 0;
+	if (us)
+		nanosleep(&(struct timespec){ .tv_sec = us / 1000000,
+					      .tv_nsec = us % 1000000 * 1000l }, NULL);
+}
+
+/* Whoever calls loses its CPU, or waits for others in the driver. */
+static void be_late(void)
+{
+	static _Thread_local uint32_t random;
+
+	if (!gpu.late)
+		return;
+	if (!random)
+		random = (uint32_t)(uintptr_t)&random >> 6 | 1;
+	random = random * 1103515245 + 12345;
+	if (!((random >> 16) % 4))
+		pass_time(&random, gpu.late);
+}
+
 /* Takes the lock; an error, if the context is broken or absent: then not. */
 static int begin(void)
 {
 	struct context *c = current;
 	int err;
 
+	be_late();
 	pthread_mutex_lock(&gpu.lock);
 	err = !c ? AS((int)CUDA_ERROR_INVALID_CONTEXT, (int)hipErrorInvalidContext) : c->error;
 	if (err)
@@ -266,6 +296,7 @@ static int begin(void)
 static ERROR end(int err)
 {
 	pthread_mutex_unlock(&gpu.lock);
+	be_late();
 	return (ERROR)err;
 }
 
@@ -325,6 +356,8 @@ static struct region *add_region(enum region_sort sort, uint64_t bytes, int devi
 	r->context = sort == PLACED ? NULL : current;
 	r->bytes = bytes;
 	r->memory = sort == PLACED ? NULL : malloc(bytes);
+	if (sort == DEVICE)
+		memset(r->memory, 0x5a, bytes);
 	r->address = gpu.next_address;
 	gpu.next_address += (bytes + 1023) / 512 * 512;
 	r->next = gpu.regions;
@@ -639,43 +672,114 @@ EXPORT ERROR AS(cuMemSetAccess, hipMemSetAccess)
 /* (locked, for a while not) Hardware is elsewhere meanwhile, and nobody here has less of a CPU. */
 static void take_time(struct stream *s)
 {
-	uint32_t us;
-
-	s->random = s->random * 1103515245 + 12345;
-	/* Mostly little; now and then all of it, as where others have their turn. */
-	us = (s->random >> 8) % 48 ? (s->random >> 16) % 32 : gpu.slow;
 	pthread_mutex_unlock(&gpu.lock);
-	nanosleep(&(struct timespec){ .tv_nsec = us * 1000l }, NULL);
+	pass_time(&s->random, gpu.slow);
 	pthread_mutex_lock(&gpu.lock);
+}
+
+/* (locked) @bytes of it from @begin on. */
+static int copy_part(const struct op *o, uint64_t begin, uint64_t bytes)
+{
+	bool from_host = o->what == COPY_IN, to_host = o->what == COPY_OUT;
+	void *to = to_host ? (void *)(uintptr_t)o->to : at(o->to, o->bytes);
+	void *from = from_host ? (void *)(uintptr_t)o->from : at(o->from, o->bytes);
+
+	if (!to || !from)
+		return BAD_ADDRESS;
+	memmove((char *)to + begin, (char *)from + begin, bytes);
+	return 0;
+}
+
+/* (locked, for a while not) Others see it half done. */
+static int run_copy(struct stream *s, const struct op *o)
+{
+	uint64_t half = gpu.slow ? o->bytes / 2 : 0;
+	int err = half ? copy_part(o, 0, half) : 0;
+
+	if (half)
+		take_time(s);
+	return err ? err : copy_part(o, half, o->bytes - half);
+}
+
+/* A thread of a kernel has read, and is about to write. */
+void emulated_pause(void)
+{
+	static _Thread_local uint32_t random = 1;
+
+	if (gpu.slow)
+		pass_time(&random, gpu.slow);
+}
+
+#define MAX_PARTS 16
+
+struct part {
+	uint64_t address, bytes;
+	bool writes;
+};
+
+/* What it reads and writes; host memory is at other addresses. */
+static uint32_t parts_of(const struct op *o, struct part parts[MAX_PARTS])
+{
+	uint32_t n = 0;
+
+	switch (o->what) {
+	case COPY_IN:
+	case COPY_OUT:
+	case COPY_PEER:
+		parts[0] = (struct part){ o->from, o->bytes, false };
+		parts[1] = (struct part){ o->to, o->bytes, true };
+		return 2;
+	case LAUNCH:
+		while (n < MAX_PARTS && emulated_range(o->kernel, n, o->values, &parts[n].address,
+						       &parts[n].bytes, &parts[n].writes))
+			n++;
+		return n;
+	default:
+		return 0;
+	}
+}
+
+static bool meet(const struct part *a, const struct part *b)
+{
+	return (a->writes || b->writes) && a->bytes && b->bytes &&
+	       a->address < b->address + b->bytes && b->address < a->address + a->bytes;
+}
+
+/* (locked) Whatever takes how long: nothing of another stream's may be in its way. */
+static void check_alone(const struct stream *s, const struct op *o)
+{
+	struct part mine[MAX_PARTS], theirs[MAX_PARTS];
+	uint32_t n = parts_of(o, mine);
+
+	for (const struct stream *t = s->context->streams; t; t = t->next) {
+		uint32_t k = t != s && t->op ? parts_of(t->op, theirs) : 0;
+
+		for (uint32_t i = 0; i < n * k; i++)
+			if (meet(&mine[i / k], &theirs[i % k])) {
+				fprintf(stderr, "EMULATED: %d uses %#llx + %llu (%d), where %d uses %#llx + %llu (%d)\n",
+					o->what, (unsigned long long)mine[i / k].address,
+					(unsigned long long)mine[i / k].bytes, mine[i / k].writes,
+					t->op->what, (unsigned long long)theirs[i % k].address,
+					(unsigned long long)theirs[i % k].bytes,
+					theirs[i % k].writes);
+				abort();
+			}
+	}
 }
 
 /* (locked, but for the work itself) An error breaks the context. */
 static void run_op(struct stream *s, struct op *o)
 {
-	void *to, *from;
+	void *to;
 	int err = 0;
 
-	if (gpu.slow && o->what <= LAUNCH)
+	if (gpu.slow)
 		take_time(s);
 	switch (o->what) {
 	case COPY_IN:
-		to = at(o->to, o->bytes);
-		if (to)
-			memcpy(to, (void *)(uintptr_t)o->from, o->bytes);
-		err = to ? 0 : BAD_ADDRESS;
-		break;
 	case COPY_OUT:
-		from = at(o->from, o->bytes);
-		if (from)
-			memcpy((void *)(uintptr_t)o->to, from, o->bytes);
-		err = from ? 0 : BAD_ADDRESS;
-		break;
 	case COPY_PEER:
-		to = at(o->to, o->bytes);
-		from = at(o->from, o->bytes);
-		if (to && from)
-			memmove(to, from, o->bytes);
-		err = to && from ? 0 : BAD_ADDRESS;
+		err = run_copy(s, o);
 		break;
 	case LAUNCH:
 		pthread_mutex_unlock(&gpu.lock);
@@ -730,8 +834,12 @@ static void *stream_main(void *arg)
 		s->first = o->next;
 		if (!s->first)
 			s->last = &s->first;
+		if (gpu.strict)
+			check_alone(s, o);
+		s->op = o;
 		if (!s->context->error)
 			run_op(s, o);
+		s->op = NULL;
 		s->busy = false;
 		free(o->arg);
 		free(o);
@@ -877,17 +985,27 @@ EXPORT ERROR AS(cuEventDestroy_v2, hipEventDestroy)(EVENT e)
 	return end(OK);
 }
 
+/* Of two threads that record one at once either may be the last, whichever the stream has last. */
 EXPORT ERROR AS(cuEventRecord, hipEventRecord)(EVENT h,
 					       STREAM s)
 {
 	struct event *e = (void *)h;
+	uint64_t turn;
 	int err;
 
 	BEGIN();
 	err = must_fail(EMULATED_END);
-	if (!err)
-		push((void *)s, &(struct op){ .what = RECORD, .event = e, .turn = ++e->asked });
-	return end(err);
+	if (err)
+		return end(err);
+	turn = ++e->given;
+	push((void *)s, &(struct op){ .what = RECORD, .event = e, .turn = turn });
+	if (gpu.late) {
+		pthread_mutex_unlock(&gpu.lock);
+		be_late();
+		pthread_mutex_lock(&gpu.lock);
+	}
+	e->asked = turn;
+	return end(OK);
 }
 
 EXPORT ERROR AS(cuEventQuery, hipEventQuery)(EVENT h)
@@ -895,7 +1013,7 @@ EXPORT ERROR AS(cuEventQuery, hipEventQuery)(EVENT h)
 	struct event *e = (void *)h;
 
 	BEGIN();
-	return end(e->done == e->asked ? OK : NOT_READY);
+	return end(e->done >= e->asked ? OK : NOT_READY);
 }
 
 EXPORT ERROR AS(cuEventElapsedTime, hipEventElapsedTime)(float *ms, EVENT from,
@@ -1346,13 +1464,15 @@ static void open_control(const char *path)
 static void start(void)
 {
 	const char *nr = getenv("EMULATED_DEVICES"), *bytes = getenv("EMULATED_MEMORY");
-	const char *slow = getenv("EMULATED_SLOW");
+	const char *slow = getenv("EMULATED_SLOW"), *late = getenv("EMULATED_LATE");
 
 	gpu.nr = nr ? atoi(nr) : 2;
 	gpu.bytes = bytes ? strtoull(bytes, NULL, 0) : 64 << 20;
 	gpu.old = getenv("EMULATED_OLD");
 	gpu.forgiving = getenv("EMULATED_FORGIVING");
 	gpu.slow = slow ? (uint32_t)strtoul(slow, NULL, 10) : 0;
+	gpu.strict = getenv("EMULATED_STRICT");
+	gpu.late = late ? (uint32_t)strtoul(late, NULL, 10) : 0;
 	open_control(getenv("EMULATED_SHARED"));
 	for (int i = 0; i < MAX_DEVICES; i++) {
 		gpu.devices[i].device = i;

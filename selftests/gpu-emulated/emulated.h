@@ -21,7 +21,11 @@
  *	EMULATED_OLD=1		no pools, no memory at addresses
  *	EMULATED_FAULT=n:e:m[:k] from the nth on, m launches (each kth) break their context by error e
  *	EMULATED_FAIL=c:k:e,...	each kth call of sort c (alloc, copy... as below) fails with e
- *	EMULATED_SLOW=us	now and then a copy or a launch begins so much later than it could
+ *	EMULATED_SLOW=us	now and then what is on a stream begins so much later than it could, or
+ *				goes on so much later, half done
+ *	EMULATED_LATE=us	now and then a call takes so long
+ *	EMULATED_STRICT=1	the process ends if two streams use the same bytes at once, and one
+ *				writes them
  *	EMULATED_FORGIVING=1	a process whose context broke gets new ones
  *	EMULATED_ARCH=name	of HIP's, default EMULATED_GFX
  *	EMULATED_SHARED=file	what tests set below, and the count of EMULATED_FAULT, hold for
@@ -81,12 +85,16 @@ int emulated_find(const char *name);
 int emulated_threads(int kernel);
 /* Sizes of parameters, 0 behind the last. */
 uint32_t emulated_param(int kernel, uint32_t i);
+/* Its ith range in device memory, if it has that many. */
+bool emulated_range(int kernel, uint32_t i, const uint64_t *values, uint64_t *address, uint64_t *bytes,
+		    bool *writes);
 /* 0, or the trap of a thread of it. */
 int emulated_invoke(int kernel, const uint32_t grid[3], const uint32_t block[3],
 		    const uint64_t *values);
 /* Where a device address is in this process, NULL if nowhere. */
 void *emulated_translate(uint64_t address);
 void emulated_wait_at_gate(void);
+void emulated_pause(void);
 
 #ifdef __cplusplus
 }

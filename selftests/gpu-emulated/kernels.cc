@@ -62,6 +62,7 @@ static inline uint32_t atomicAdd(uint32_t *to, uint32_t n)
 
 #include "daemon/kernels/std/arax-std.cu"
 #include "daemon/kernels/blas/blas.cu"
+#define ST_PAUSE() emulated_pause()
 #include "selftests/system/kernels/systest.cu"
 
 /* Apart, as it is for nvcc. */
@@ -220,8 +221,24 @@ struct kernel {
 	bool barriers;
 	uint32_t nr;
 	uint32_t sizes[32];
+	int items[32];			/* bytes of what a pointer points to, negative if const; 0: it is none */
 	void (*call)(const uint64_t *values);
 };
+
+template <typename T> constexpr int item_of(T **)
+{
+	return sizeof(T);
+}
+
+template <typename T> constexpr int item_of(const T **)
+{
+	return -(int)sizeof(T);
+}
+
+static constexpr int item_of(const void *)
+{
+	return 0;
+}
 
 template <auto F> struct caller;
 
@@ -236,7 +253,8 @@ template <typename... A, void (*F)(A...)> struct caller<F> {
 	}
 	static kernel describe(const char *name, bool barriers)
 	{
-		return kernel{ name, barriers, sizeof...(A), { (uint32_t)sizeof(A)... }, call };
+		return kernel{ name, barriers, sizeof...(A), { (uint32_t)sizeof(A)... },
+			       { item_of((A *)nullptr)... }, call };
 	}
 };
 
@@ -317,6 +335,18 @@ extern "C" int emulated_threads(int k)
 extern "C" uint32_t emulated_param(int k, uint32_t i)
 {
 	return i < kernels[k].nr ? kernels[k].sizes[i] : 0;
+}
+
+/* Ranges come first, a pointer and its items each. */
+extern "C" bool emulated_range(int k, uint32_t i, const uint64_t *values, uint64_t *address,
+			       uint64_t *bytes, bool *writes)
+{
+	int item = 2 * i + 1 < kernels[k].nr ? kernels[k].items[2 * i] : 0;
+
+	*address = values[2 * i];
+	*writes = item > 0;
+	*bytes = values[2 * i + 1] * (uint64_t)(item > 0 ? item : -item);
+	return item && kernels[k].sizes[2 * i + 1] == 8 && !kernels[k].items[2 * i + 1];
 }
 
 static void place(index3 *at, uint64_t i, const index3 &of)

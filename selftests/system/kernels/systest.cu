@@ -17,6 +17,11 @@ ARAX_GPU_KERNEL st_fail(uint32_t *x, uint64_t n, uint32_t value, arax_gpu_result
 
 #define MIX_FAILS (1u << 24)	/* as in mix.h */
 
+/* Of a driver in software: what has been read may be written much later. */
+#ifndef ST_PAUSE
+#define ST_PAUSE()
+#endif
+
 static __device__ inline uint64_t st_hash(uint64_t hash, const uint8_t *p, uint64_t n)
 {
 	for (uint64_t k = 0; k < n; k++)
@@ -33,6 +38,7 @@ ARAX_GPU_KERNEL st_mix(const uint8_t *a, uint64_t na, uint8_t *b, uint64_t nb, u
 	if (result.canceled() || arax_group() || arax_item())
 		return;
 	hash = st_hash(st_hash(14695981039346656037ull + salt, a, na), b, nb);
+	ST_PAUSE();
 	for (uint64_t k = 0; k < nb; k++)
 		if (hash >> k % 61 & 1)
 			b[k] = (uint8_t)(3 * b[k] + (hash >> k % 8));
