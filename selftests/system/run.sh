@@ -160,7 +160,8 @@ coherent_emulated() {
 		has_ptx $name$part || continue
 		case $part in
 		'')
-			EMULATED_DEVICES=2 coherent_on $name "$evicted" cuda "\"library=$driver\", $small" ;;
+			EMULATED_DEVICES=2 EMULATED_SLOW=1000 EMULATED_LATE=300 EMULATED_STRICT=1 \
+				coherent_on $name "$evicted" cuda "\"library=$driver\", $small" ;;
 		-behind*)
 			# On one lane: what a task needs is by others that are on it still, and may not get there.
 			fails=
@@ -173,6 +174,7 @@ coherent_emulated() {
 				others=()
 				[ -z "$fails" ] || export $fails
 				export ARAX_TEST_NARROW=1 EMULATED_DEVICES=1
+				export EMULATED_SLOW=1000 EMULATED_LATE=300 EMULATED_STRICT=1
 				coherent_on $name$part 'behind=[1-9][0-9]' cuda \
 					"\"library=$driver\", \"follow=yes\", \"lanes=1\", \"memory=2M\"" 'enable = false'
 				join

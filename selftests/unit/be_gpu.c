@@ -545,6 +545,58 @@ START_TEST(bad_ranges)
 }
 END_TEST
 
+/* ------------------------------------------------------------------ */
+/* Copies on one lane by several threads                                 */
+
+#define COPIERS	(GPU_COPY_EVENTS + 2)
+#define COPIES	40
+
+struct copier {
+	void *dev;
+	uint64_t at;
+	int first, wrong;
+};
+
+static void *copy_both_ways(void *arg)
+{
+	struct copier *c = arg;
+	uint8_t bytes[1024], want[sizeof(bytes)];
+
+	for (int i = 0; i < COPIES; i++) {
+		memset(bytes, c->first + i, sizeof(bytes));
+		memset(want, c->first + i, sizeof(want));
+		c->wrong += !!ops->copy_in(c->dev, 0, c->at, bytes, sizeof(bytes));
+		/* It is the caller's again. */
+		memset(bytes, 0, sizeof(bytes));
+		c->wrong += !!ops->copy_out(c->dev, 0, bytes, c->at, sizeof(bytes));
+		c->wrong += !!memcmp(bytes, want, sizeof(bytes));
+	}
+	return NULL;
+}
+
+/* Others flush, and bring ahead, by a lane that is not theirs: each waits for its own copy. */
+START_TEST(copies_of_several_threads)
+{
+	pthread_t threads[COPIERS];
+	struct copier c[COPIERS];
+	void *dev;
+
+	setenv("EMULATED_SLOW", "300", 1);
+	setenv("EMULATED_LATE", "300", 1);
+	dev = open_gpu(_i, NULL);
+	for (int i = 0; i < COPIERS; i++) {
+		c[i] = (struct copier){ dev, take_memory(dev, 1024), 10 * i, 0 };
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, copy_both_ways, &c[i]), 0);
+	}
+	for (int i = 0; i < COPIERS; i++) {
+		pthread_join(threads[i], NULL);
+		ck_assert_int_eq(c[i].wrong, 0);
+	}
+	for (int i = 0; i < COPIERS; i++)
+		ops->free(dev, c[i].at);
+}
+END_TEST
+
 START_TEST(lanes)
 {
 	void *dev = open_gpu(_i, NULL);
@@ -1217,6 +1269,7 @@ int main(void)
 	ALL(results);
 	ALL(geometry);
 	ALL(bad_ranges);
+	ALL(copies_of_several_threads);
 	ALL(lanes);
 	ALL(submitted);
 	ALL(ends_that_are_not_to_be_seen);

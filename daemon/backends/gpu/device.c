@@ -158,16 +158,20 @@ static int open_copies(struct gpu_device *d, struct gpu_copies *c)
 {
 	int err = d->driver->stream_create(&c->stream);
 
-	return err ? err : d->driver->event_create(false, &c->event);
+	for (int i = 0; !err && i < GPU_COPY_EVENTS; i++)
+		err = d->driver->event_create(false, &c->events[i]);
+	return err;
 }
 
 static void close_copies(struct gpu_device *d, struct gpu_copies *c)
 {
-	if (c->event)
-		d->driver->event_destroy(c->event);
+	for (int i = 0; i < GPU_COPY_EVENTS; i++) {
+		if (c->events[i])
+			d->driver->event_destroy(c->events[i]);
+		c->events[i] = NULL;
+	}
 	if (c->stream)
 		d->driver->stream_destroy(c->stream);
-	c->event = NULL;
 	c->stream = NULL;
 }
 

@@ -147,9 +147,16 @@ struct gpu_launch {
 	struct gpu_kernel *kernel;
 };
 
+/*
+ * Threads that have no lane copy by that of another one.  An event is one thread's at a time: of two
+ * that record it at once, nothing says what it then stands for.
+ */
+#define GPU_COPY_EVENTS	8
+
 struct gpu_copies {
 	void *stream;
-	void *event;				/* behind the last one */
+	void *events[GPU_COPY_EVENTS];
+	uint32_t taken;				/* of these: bits, atomic */
 };
 
 /* Those that were submitted are the @under_way ones from @first on; @lock. */

@@ -229,26 +229,52 @@ static void learn_copy(struct gpu_device *d, uint64_t bytes, uint64_t ns)
 			 __ATOMIC_RELAXED);
 }
 
-/*
- * (entered) To its end: host memory that is not registered is the caller's again then.
- * Others may be using the stream: then it ends with theirs.
- */
-static int finish(struct gpu_device *d, const struct gpu_copies *c, uint64_t bytes, uint64_t began,
+/* The calling thread's until give_event(); GPU_COPY_EVENTS: others have them all. */
+static uint32_t take_event(struct gpu_copies *c)
+{
+	uint32_t i, taken = __atomic_load_n(&c->taken, __ATOMIC_RELAXED);
+
+	do {
+		i = (uint32_t)__builtin_ctz(~taken);
+		if (i >= GPU_COPY_EVENTS)
+			return GPU_COPY_EVENTS;
+	} while (!__atomic_compare_exchange_n(&c->taken, &taken, taken | 1u << i, true,
+					      __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
+	return i;
+}
+
+static void give_event(struct gpu_copies *c, uint32_t i)
+{
+	if (i < GPU_COPY_EVENTS)
+		__atomic_fetch_and(&c->taken, ~(1u << i), __ATOMIC_RELEASE);
+}
+
+/* (entered) Until what this thread has put onto @c has ended. */
+static int await(struct gpu_device *d, struct gpu_copies *c, uint64_t bytes)
+{
+	uint32_t own = take_event(c);
+	struct gpu_end end = {
+		.stream = c->stream, .event = own < GPU_COPY_EVENTS ? c->events[own] : NULL,
+	};
+	int err = end.event ? d->driver->event_record(end.event, end.stream) : 0, seen;
+
+	if (end.event && !err) {
+		err = gpu_await(d, &end, copy_ns(d, bytes));
+	} else {
+		/* It is under way all the same. */
+		seen = d->driver->stream_wait(end.stream);
+		err = seen ? seen : err;
+	}
+	give_event(c, own);
+	return err;
+}
+
+/* (entered) To the end of a copy: host memory that is not registered is the caller's again then. */
+static int finish(struct gpu_device *d, struct gpu_copies *c, uint64_t bytes, uint64_t began,
 		  int err)
 {
-	const struct gpu_end end = { .stream = c->stream, .event = c->event };
-	int seen;
-
-	if (!err) {
-		err = d->driver->event_record(end.event, end.stream);
-		if (!err) {
-			err = gpu_await(d, &end, copy_ns(d, bytes));
-		} else {
-			/* It is under way all the same. */
-			seen = d->driver->stream_wait(end.stream);
-			err = seen ? seen : err;
-		}
-	}
+	if (!err)
+		err = await(d, c, bytes);
 	if (!err && bytes >= MUCH)
 		learn_copy(d, bytes, monotonic_ns() - began);
 	return gpu_check(d, err, "copy");
