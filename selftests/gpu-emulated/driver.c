@@ -909,11 +909,13 @@ EXPORT ERROR AS(cuStreamDestroy_v2, hipStreamDestroy)(STREAM s)
 EXPORT ERROR AS(cuStreamSynchronize, hipStreamSynchronize)(STREAM h)
 {
 	struct stream *s = (void *)h;
+	int err;
 
 	BEGIN();
 	while (s->first || s->busy)
 		pthread_cond_wait(&gpu.changed, &gpu.lock);
-	return end(s->context->error);
+	err = must_fail(EMULATED_WAIT);
+	return end(s->context->error ? s->context->error : err);
 }
 
 EXPORT ERROR AS(cuStreamQuery, hipStreamQuery)(STREAM h)
@@ -1414,7 +1416,7 @@ EXPORT ERROR cuGraphDestroy(CUgraph g)
 static void parse_fail(struct control *c, const char *text)
 {
 	static const char *const calls[EMULATED_NR] = {
-		"alloc", "copy", "launch", "context", "module", "stream", "end"
+		"alloc", "copy", "launch", "context", "module", "stream", "end", "wait"
 	};
 	int call, bytes, every, err;
 	char name[16];

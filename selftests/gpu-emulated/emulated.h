@@ -53,10 +53,13 @@ static inline const char *emulated_arch(void)
 	return arch ? arch : EMULATED_GFX;
 }
 
-/* Calls that can be made to fail, once: the one after the next @after.  END: what others end with. */
+/*
+ * Calls that can be made to fail, once: the one after the next @after.  END: what others end with;
+ * WAIT: for a stream.
+ */
 enum emulated_call {
 	EMULATED_ALLOC, EMULATED_COPY, EMULATED_LAUNCH, EMULATED_CONTEXT, EMULATED_MODULE,
-	EMULATED_STREAM, EMULATED_END, EMULATED_NR
+	EMULATED_STREAM, EMULATED_END, EMULATED_WAIT, EMULATED_NR
 };
 
 /* By tests, found by dlsym(). */

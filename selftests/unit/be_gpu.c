@@ -266,6 +266,11 @@ START_TEST(failures_of_calls)
 	emu_fail(EMULATED_COPY, 0, 1);
 	ck_assert_int_eq(ops->copy_in(dev, 0, a, "x", 1), -EINVAL);
 	ck_assert_int_eq(ops->copy_in(dev, 0, a, "x", 1), 0);
+	/* The pool has given it, and its stream does not say that it is there. */
+	emu_fail(EMULATED_WAIT, 0, OUT_OF_MEMORY);
+	ck_assert_int_eq(ops->alloc(dev, 4096, 0, &b), -ENOMEM);
+	ck_assert_uint_eq(emu_used(), 100);
+	emu_fail(EMULATED_WAIT, 0, 0);
 	/* What had failed is not counted. */
 	b = take_memory(dev, 60 * MIB - 100);
 	ops->free(dev, b);

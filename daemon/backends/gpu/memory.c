@@ -124,8 +124,11 @@ static int take(struct gpu_device *d, uint64_t wanted, struct gpu_allocation *a)
 	}
 	err = v->alloc(d->pooled, d->memory_stream, a->bytes, &a->address);
 	/* Other streams use it, so the pool's stream must have got there. */
-	if (!err && d->pooled)
+	if (!err && d->pooled) {
 		err = v->stream_wait(d->memory_stream);
+		if (err)
+			give_back(d, a);
+	}
 	if (v->error_code(err) == -ENOMEM)
 		gpu_log(d->stack, ARAX_LOG_WARNING, "%s: %" PRIu64 " bytes: %s; %" PRIu64 " of %"
 			PRIu64 " were in use by our count", d->name, a->bytes, v->error_name(err),
