@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 
 #include "daemon/backends/device.h"
+#include "daemon/backends/xrt/api.h"
 #include "daemon/log.h"
 #include "selftests/unit/be_test.h"
 #include "selftests/unit/xclbin_write.h"
@@ -351,6 +352,46 @@ START_TEST(runs_end)
 	device_kernel_unload(dev, vadd);
 	device_kernel_unload(dev, vsub);
 	device_kernel_unload(dev, vmul);
+}
+END_TEST
+
+static enum ert_cmd_state (*wait_for_run)(xrtRunHandle run);
+static enum ert_cmd_state state;
+
+static enum ert_cmd_state end_as_told(xrtRunHandle run)
+{
+	enum ert_cmd_state s = wait_for_run(run);
+
+	return state ? state : s;
+}
+
+/* A unit that may still write to its buffers has none of them given to others. */
+START_TEST(runs_without_an_end)
+{
+	static const struct { enum ert_cmd_state state; int err; } ends[] = {
+		{ ERT_CMD_STATE_ERROR, -EIO }, { ERT_CMD_STATE_ABORT, -EIO },
+		{ ERT_CMD_STATE_TIMEOUT, -ENODEV }, { ERT_CMD_STATE_NORESPONSE, -ENODEV },
+	};
+	struct arax_launch_range r;
+	uint64_t mem, more;
+	void *vsub;
+
+	start("");
+	vsub = load("a.xclbin", "vsub", VSUB);
+	configure(vsub);
+	ck_assert_int_eq(device_alloc(dev, 64, 0, &mem), 0);
+	r = at(mem, 64);
+	wait_for_run = xrt.RunWait;
+	xrt.RunWait = end_as_told;
+	state = ends[_i].state;
+	ck_assert_int_eq(launch(vsub, 0, &r, 1, NULL, 0), ends[_i].err);
+	state = 0;
+	ck_assert_int_eq(launch(vsub, 0, &r, 1, NULL, 0), ends[_i].err == -ENODEV ? -ENODEV : 0);
+	ck_assert_int_eq(device_alloc(dev, 64, 0, &more), ends[_i].err == -ENODEV ? -ENODEV : 0);
+	if (ends[_i].err != -ENODEV)
+		device_free(dev, more);
+	device_free(dev, mem);
+	device_kernel_unload(dev, vsub);
 }
 END_TEST
 
@@ -714,6 +755,7 @@ int main(void)
 	tcase_add_test(c, host_pages);
 	tcase_add_test(c, host_pages_can_be_refused);
 	tcase_add_test(c, runs_end);
+	tcase_add_loop_test(c, runs_without_an_end, 0, 4);
 	tcase_add_test(c, bad_launches);
 	tcase_add_test(c, lanes_side_by_side);
 	tcase_add_test(c, configurations);

@@ -161,6 +161,9 @@ static int start_and_wait(struct launch *x)
 	if (state == ERT_CMD_STATE_COMPLETED)
 		return 0;
 	tell(x, "launch", state_name(state));
+	/* The unit may be at work still, on memory that would be others' soon, and nothing ends it. */
+	if (state == ERT_CMD_STATE_TIMEOUT || state == ERT_CMD_STATE_NORESPONSE)
+		return xrt_check(x->dev, -ENODEV);
 	return -EIO;
 }
 
