@@ -22,6 +22,7 @@
 #include "barrier.h"
 #include "error.h"
 #include "eventfd.h"
+#include "internal.h"
 #include "kmod/core/layout.h"
 #include "link.h"
 
@@ -52,7 +53,7 @@ struct link_broker {
 	int sock;
 	int wake_fd;
 	int sleep_fd;		/* has events of wake_fd and sock for who sleeps */
-	bool polled;		/* atomic; others look whether wake_fd is readable */
+	bool polled;		/* atomic; others look whether wake_fd is readable, so it is emptied */
 	int doorbell_fd;
 	void *region;
 	size_t region_size;
@@ -527,8 +528,8 @@ static int init_context(struct link *l, struct arax_context_init *init)
 }
 
 /*
- * One call for who sleeps, in place of two: edge-triggered, so that wake_fd need not be emptied.
- * Replies on the socket are not for him, its end is.
+ * One call for who sleeps, in place of two: edge-triggered until somebody polls, so that wake_fd
+ * need not be emptied.  Replies on the socket are not for him, its end is.
  */
 static int make_wakes(struct link_broker *b)
 {
@@ -669,55 +670,68 @@ static bool broker_peer_awake(struct link *l)
 	return !load_relaxed(&l->ctl->sq_need_wakeup);
 }
 
-/* As ppoll(), but for the error. */
-static int wait_until(int fd, uint64_t deadline)
+/* Of CLOCK_MONOTONIC. */
+static struct timespec time_left(uint64_t deadline)
+{
+	uint64_t now = now_ns(), ns = deadline > now ? deadline - now : 0;
+
+	return (struct timespec){
+		.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u),
+	};
+}
+
+/* How many there are; 0: the time has come.  Negative errno. */
+static int await_events(int fd, struct epoll_event *events, int most, uint64_t deadline)
 {
 	struct pollfd poll = { .fd = fd, .events = POLLIN };
-	struct timespec now, left;
-	int64_t ns;
+	struct timespec left;
 	int n;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	ns = (int64_t)(deadline - (uint64_t)now.tv_sec * 1000000000u - (uint64_t)now.tv_nsec);
-	if (deadline > INT64_MAX)
-		ns = INT64_MAX;
-	if (ns < 0)
-		ns = 0;
-	left.tv_sec = ns / 1000000000;
-	left.tv_nsec = ns % 1000000000;
-	n = ppoll(&poll, 1, &left, NULL);
+	if (deadline == ARAX_DEADLINE_NONE) {
+		n = epoll_wait(fd, events, most, -1);
+		return n < 0 ? -errno : n;
+	}
+	left = time_left(deadline);
+	n = epoll_pwait2(fd, events, most, &left, NULL);
+	if (n < 0 && (errno == ENOSYS || errno == EPERM)) {
+		/* A container's filter may be older than this call. */
+		n = ppoll(&poll, 1, &left, NULL);
+		if (n > 0)
+			n = epoll_wait(fd, events, most, 0);
+	}
 	return n < 0 ? -errno : n;
 }
 
 static int broker_sleep(struct link *l, uint64_t deadline, uint32_t seen)
 {
 	struct link_broker *b = to_broker(l);
-	bool timed = deadline != ARAX_DEADLINE_NONE, ended = false;
 	struct epoll_event events[2];
-	int n = timed ? wait_until(b->sleep_fd, deadline) : 1;
+	int i, n = await_events(b->sleep_fd, events, 2, deadline);
 
-	if (n > 0) {
-		n = epoll_wait(b->sleep_fd, events, 2, timed ? 0 : -1);
-		if (n < 0)
-			n = -errno;
-		for (int i = 0; i < n; i++)
-			ended |= events[i].data.u32 == ENDED;
-	} else if (!n) {
-		n = -ETIMEDOUT;
-	}
-	/* Once it has had its say for who sleeps: else that one would not be told. */
+	/* Level-triggered then. */
 	if (unlikely(load_relaxed(&b->polled)))
 		eventfd_empty(b->wake_fd);
 	if (n < 0)
 		return n == -EINTR ? 0 : n;
-	return ended ? -ENOTCONN : 0;
+	for (i = 0; i < n; i++) {
+		if (events[i].data.u32 == ENDED)
+			return -ENOTCONN;
+	}
+	return n ? 0 : -ETIMEDOUT;
 }
 
 static int broker_poll_fds(struct link *l, int fds[2])
 {
+	struct epoll_event wake = { .events = EPOLLIN, .data.u32 = WOKEN };
 	struct link_broker *b = to_broker(l);
 
 	store_relaxed(&b->polled, true);
+	/*
+	 * Who sleeps by now is woken by that, and so will be who sleeps after one that was cancelled
+	 * before it emptied what others poll.
+	 */
+	if (epoll_ctl(b->sleep_fd, EPOLL_CTL_MOD, b->wake_fd, &wake))
+		return -errno;
 	fds[0] = b->wake_fd;
 	fds[1] = b->sock;
 	return 0;

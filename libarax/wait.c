@@ -588,7 +588,9 @@ static int make_poll_fd(struct arax *ax)
 		goto fail;
 	if (epoll_ctl(fd, EPOLL_CTL_ADD, ax->nudge_fd, &event))
 		goto fail;
-	ax->link->ops->poll_fds(ax->link, fds);
+	err = ax->link->ops->poll_fds(ax->link, fds);
+	if (err)
+		goto undo;
 	for (i = 0; i < 2; i++) {
 		/* Replies in the second are not for the poller, its end is. */
 		if (i)
@@ -599,6 +601,7 @@ static int make_poll_fd(struct arax *ax)
 	return fd;
 fail:
 	err = -errno;
+undo:
 	if (fd >= 0)
 		close(fd);
 	if (ax->nudge_fd >= 0)

@@ -243,6 +243,82 @@ TEST(poll_begins_in_the_midst)
 	stack_close(&s);
 }
 
+static void *wait_for_end(void *held)
+{
+	struct held *h = held;
+
+	CHECK_EQ(arax_wait(&h->event, ARAX_DEADLINE_NONE), 0);
+	return NULL;
+}
+
+/* Nothing is under way but a task for which somebody else waits asleep. */
+static void becomes_quiet(struct arax *ax, int fd)
+{
+	uint64_t until = arax_deadline(LONG);
+
+	while (readable(fd, 10)) {
+		CHECK(arax_process(ax) >= 0);
+		CHECK(arax_deadline(0) < until);
+	}
+}
+
+/* Whoever polls is not told of what has woken others, whether before there was a descriptor ... */
+TEST(quiet_after_earlier_sleeps)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct held h[2] = { { 0 } };
+	pthread_t t;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		hold(&s, &h[0]);
+		CHECK_EQ(pthread_create(&t, NULL, wait_for_end, &h[0]), 0);
+		usleep(20000);
+		let_go(&h[0]);
+		CHECK_EQ(pthread_join(t, NULL), 0);
+		arax_timeline_destroy(h[0].gate);
+	}
+	hold(&s, &h[1]);
+	CHECK_EQ(pthread_create(&t, NULL, wait_for_end, &h[1]), 0);
+	usleep(20000);
+	becomes_quiet(s.ax, arax_poll_fd(s.ax));
+	let_go(&h[1]);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+	stack_close(&s);
+}
+
+/* ... or after it, and the one whom it has woken was cancelled just then. */
+TEST(quiet_after_cancelled_sleeps)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	int i, j, fd = arax_poll_fd(s.ax);
+	struct held h[2] = { { 0 } };
+	pthread_t t;
+
+	CHECK(fd >= 0);
+	for (i = 0; i < 40; i++) {
+		hold(&s, &h[0]);
+		hold(&s, &h[1]);
+		CHECK_EQ(pthread_create(&t, NULL, wait_for_end, &h[0]), 0);
+		usleep(3000);
+		let_go(&h[0]);
+		for (j = 0; j < i * 500; j++)
+			__asm__ volatile("");
+		pthread_cancel(t);
+		CHECK_EQ(pthread_join(t, NULL), 0);
+		CHECK_EQ(pthread_create(&t, NULL, wait_for_end, &h[1]), 0);
+		usleep(3000);
+		becomes_quiet(s.ax, fd);
+		let_go(&h[1]);
+		CHECK_EQ(pthread_join(t, NULL), 0);
+		while (!arax_event_done(&h[0].event))
+			CHECK(arax_process(s.ax) >= 0);
+		arax_timeline_destroy(h[0].gate);
+		arax_timeline_destroy(h[1].gate);
+	}
+	stack_close(&s);
+}
+
 static pthread_barrier_t begins;
 
 static void *process_often(void *ax)
