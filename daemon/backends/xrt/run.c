@@ -16,6 +16,7 @@ struct launch {
 	xrtRunHandle run;
 	const struct arax_launch *l;
 	xrtBufferHandle parts[PARAMS_MAX];	/* made for this launch; NULL: not ours */
+	bool endless;
 };
 
 /* In the log once for each kernel: a client can repeat it as often as it likes. */
@@ -162,8 +163,10 @@ static int start_and_wait(struct launch *x)
 		return 0;
 	tell(x, "launch", state_name(state));
 	/* The unit may be at work still, on memory that would be others' soon, and nothing ends it. */
-	if (state == ERT_CMD_STATE_TIMEOUT || state == ERT_CMD_STATE_NORESPONSE)
+	if (state == ERT_CMD_STATE_TIMEOUT || state == ERT_CMD_STATE_NORESPONSE) {
+		x->endless = true;
 		return xrt_check(x->dev, -ENODEV);
+	}
 	return -EIO;
 }
 
@@ -192,5 +195,8 @@ int xrt_run(struct xrt_device *d, struct arax_backend_run *run)
 	for (uint32_t i = 0; i < k->params.nr_ranges; i++)
 		if (x.parts[i])
 			xrt.BOFree(x.parts[i]);
+	/* No other card is to be lost by it, but for one that may show that it was the card's fault. */
+	if (x.endless && run->size >= offsetof(struct arax_backend_run, alone) + sizeof(run->alone))
+		run->alone = 1;
 	return err;
 }
