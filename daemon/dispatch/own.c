@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "daemon/dispatch/own.h"
+#include "daemon/dispatch/remote.h"
 #include "daemon/dispatch/run.h"
 #include "daemon/kernels/module.h"
 #include "daemon/log.h"
@@ -72,7 +73,8 @@ bool own_suits(const struct poller *p, const struct graph_node *node, uint32_t d
 		/* Unloaded since: it is refused when it begins. */
 		if (!m)
 			return runner_can_foreign(pd->runner);
-		return runs(pd, m->kind) && (!m->nr_built || module_built(m, device) >= 0);
+		return runs(pd, m->kind) && remote_fits(p, node, device) &&
+		       (!m->nr_built || module_built(m, device) >= 0);
 	}
 	if (node->d.arg_len != sizeof(a))
 		return runner_can_foreign(pd->runner);

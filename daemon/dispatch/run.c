@@ -217,7 +217,8 @@ static int why_not(struct poller *p, const struct graph_node *node)
 			continue;
 		if (p->devs[i].lost)
 			lost = true;
-		else
+		/* What it would fit on does not run it for another reason. */
+		else if (!remote_fits(p, node, i))
 			most_of(&p->devs[i].dev->info, &most, &once);
 	}
 	if (!once) {
