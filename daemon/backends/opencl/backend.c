@@ -148,8 +148,10 @@ static bool has_room(int fd)
 	struct statvfs fs;
 
 	/* There are file systems that don't tell. */
-	return fstatvfs(fd, &fs) || !fs.f_blocks ||
-	       (uint64_t)fs.f_bavail * fs.f_frsize >= POCL_ROOM;
+	if (fstatvfs(fd, &fs))
+		return true;
+	return (!fs.f_blocks || (uint64_t)fs.f_bavail * fs.f_frsize >= POCL_ROOM) &&
+	       (!fs.f_files || fs.f_favail);
 }
 
 /* There, ours, not on a file system that is read-only, nor on one that is full. */
@@ -161,7 +163,7 @@ static bool can_be_used(const char *folder)
 	if (fd >= 0 && faccessat(fd, ".", W_OK, AT_EACCESS))
 		snprintf(why, sizeof(why), "it can't be written: %s", strerror(errno));
 	else if (fd >= 0 && !has_room(fd))
-		snprintf(why, sizeof(why), "fewer than %llu MiB are free there", POCL_ROOM >> 20);
+		snprintf(why, sizeof(why), "fewer than %llu MiB, or no file, are free there", POCL_ROOM >> 20);
 	if (fd >= 0 && why[0]) {
 		close(fd);
 		fd = -1;
@@ -277,7 +279,7 @@ static int info(void *dev, struct arax_backend_info *info)
 	info->lanes = d->nr_lanes;
 	info->units = d->units;
 	info->memory = d->memory == OPENCL_OWN ? d->bytes : 0;
-	info->largest = d->memory == OPENCL_SVM ? 0 : d->max_alloc;
+	info->largest = d->largest;
 	info->gpu = d->is_gpu;
 	snprintf(info->name, sizeof(info->name), "%s", d->name);
 	snprintf(info->bus, sizeof(info->bus), "%s", d->bus);

@@ -192,6 +192,8 @@ static void serve(int from)
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGCHLD, SIG_IGN);
+	/* Who asked may have given up. */
+	signal(SIGPIPE, SIG_IGN);
 	if (dup2(from, FROM_FD) < 0)
 		_exit(1);
 	if (syscall(SYS_close_range, FROM_FD + 1, ~0u, 0))

@@ -40,10 +40,13 @@ int opencl_check_whole(struct opencl_device *d, cl_command_queue copies, cl_int 
 
 cl_int opencl_outcome(cl_event event)
 {
-	cl_int status = CL_COMPLETE;
+	cl_int status = CL_COMPLETE, err = CL_SUCCESS;
 
 	if (event)
-		cl.GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, NULL);
+		err = cl.GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
+				      &status, NULL);
+	if (err)
+		return err;
 	return status < 0 ? status : CL_SUCCESS;
 }
 
@@ -322,6 +325,20 @@ int opencl_device_open_bare(uint32_t index, struct opencl_device **dev)
 	return *dev ? join_context(*dev, false) : -ENODEV;
 }
 
+/* Some drivers give more than they say: where this one does, longer ranges go there, too. */
+static uint64_t find_largest(const struct opencl_device *d)
+{
+	cl_int err = CL_SUCCESS;
+	cl_mem mem;
+
+	if (d->memory == OPENCL_SVM || !d->max_alloc)
+		return 0;
+	mem = cl.CreateBuffer(d->context, CL_MEM_READ_WRITE, d->max_alloc + PAGE, NULL, &err);
+	if (!err)
+		cl.ReleaseMemObject(mem);
+	return err == CL_INVALID_BUFFER_SIZE ? d->max_alloc : 0;
+}
+
 int opencl_device_open(uint32_t index, struct opencl_device **dev)
 {
 	static const char *const where[] = {
@@ -339,8 +356,10 @@ int opencl_device_open(uint32_t index, struct opencl_device **dev)
 	err = join_context(d, false);
 	while (!err && d->nr_lanes < opencl_options.lanes)
 		err = open_lane(d, &d->lanes[d->nr_lanes++]);
-	if (!err)
+	if (!err) {
 		choose_memory(d);
+		d->largest = find_largest(d);
+	}
 	for (uint32_t i = 0; !err && i < d->nr_lanes; i++)
 		err = open_results(d, &d->lanes[i]);
 	if (err) {

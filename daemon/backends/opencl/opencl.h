@@ -223,7 +223,8 @@ struct opencl_device {
 	uint32_t units, align;	/* of a sub-buffer's origin */
 	uint32_t max_dims;
 	size_t max_items[3], max_group;
-	uint64_t bytes, max_alloc;	/* of its memory, of one allocation */
+	uint64_t bytes, max_alloc;	/* of its memory, of one allocation by its own word */
+	uint64_t largest;		/* the same if that is so; 0: there is no limit */
 	bool lost;
 	uint64_t launches;		/* OPENCL_LAUNCH each, and one while it is under way */
 	uint32_t careful;		/* launches that run alone, still */
