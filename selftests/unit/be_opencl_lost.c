@@ -129,7 +129,11 @@ static bool spoil(cl_command_queue q, cl_event *event)
 		return false;
 	if (event) {
 		ck_assert_int_eq(real.EnqueueMarkerWithWaitList(q, 0, NULL, event), 0);
+		/* So that no other one gets its place. */
+		if (spoilt)
+			real.ReleaseEvent(spoilt);
 		spoilt = *event;
+		real.RetainEvent(spoilt);
 	}
 	return true;
 }
