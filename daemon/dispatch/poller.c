@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "daemon/backends/stacks.h"
@@ -102,7 +103,7 @@ static int make_place(struct poller *p, uint32_t nr)
 int poller_watch(struct poller *p, int fd, struct watch *w, bool edge)
 {
 	struct epoll_event ev = { .events = EPOLLIN | (edge ? EPOLLET : 0), .data.fd = fd };
-	int err = make_place(p, (uint32_t)fd + 1);
+	int err = fd < 0 ? -EBADF : make_place(p, (uint32_t)fd + 1);
 
 	if (err)
 		return err;
@@ -435,10 +436,9 @@ static int await_events(struct poller *p, uint64_t limit_ns, struct epoll_event 
 		.tv_sec = (time_t)(limit_ns / 1000000000u),
 		.tv_nsec = (long)(limit_ns % 1000000000u),
 	};
-
 	const struct timespec *limit = limit_ns == UINT64_MAX ? NULL : &t;
 	struct pollfd fd = { .fd = p->epoll_fd, .events = POLLIN };
-	int n = epoll_pwait2(p->epoll_fd, ev, EVENTS, limit, NULL);
+	int n = (int)syscall(SYS_epoll_pwait2, p->epoll_fd, ev, EVENTS, limit, NULL, 0);
 
 	if (n >= 0 || (errno != ENOSYS && errno != EPERM))
 		return n;
