@@ -33,9 +33,11 @@ INSTALL_TARGETS += install-worker
 # The daemon's pages, its sample configuration, and what pages of the manual refer to.
 install-daemon-docs:
 	install -d "$(DESTDIR)$(PREFIX)/share/man/man5" "$(DESTDIR)$(PREFIX)/share/man/man8" \
-		"$(DESTDIR)$(PREFIX)/share/doc/arax/docs" \
+		"$(DESTDIR)$(PREFIX)/share/doc/arax/docs/plots" \
 		"$(DESTDIR)$(PREFIX)/share/doc/arax/examples/scenarios"
 	install -m 644 docs/*.md "$(DESTDIR)$(PREFIX)/share/doc/arax/docs/"
+	install -m 644 docs/plots/*.svg "$(DESTDIR)$(PREFIX)/share/doc/arax/docs/plots/"
+	install -m 644 README.md "$(DESTDIR)$(PREFIX)/share/doc/arax/"
 	install -m 644 examples/scenarios/* "$(DESTDIR)$(PREFIX)/share/doc/arax/examples/scenarios/"
 	install -m 644 daemon/man/araxd.conf.5 "$(DESTDIR)$(PREFIX)/share/man/man5/"
 	install -m 644 daemon/man/araxd.8 "$(DESTDIR)$(PREFIX)/share/man/man8/"

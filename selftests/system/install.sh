@@ -161,9 +161,19 @@ try 'the sample configuration is right' "$at/bin/arax" run --private \
 	--config "$at/share/doc/arax/araxd.conf.sample" -- true
 
 # What pages refer to, by a path as in the tree.
+named=0
 for f in $(grep -rhoE '\b(docs|examples)/[a-z/\-]+(\.(md|json))?' "$at/share/man" | tr -d "\\\\" | sort -u); do
 	[ -e "$at/share/doc/arax/$f" ]
 	ok $? "$f, which the manual names"
+	named=$((named + 1))
+done
+[ "$named" -ge 4 ]
+ok $? 'which are some'
+
+# And what docs show or point to, but for sources.
+for f in $(grep -hoE '\]\(([a-z/-]+\.(md|svg)|\.\./README\.md)' "$at"/share/doc/arax/docs/*.md | cut -c3- | sort -u); do
+	[ -e "$at/share/doc/arax/docs/$f" ]
+	ok $? "$f, which docs point to"
 done
 try 'and an example of it is simulated' "$at/bin/arax" sim \
 	"$at/share/doc/arax/examples/scenarios/two-tenants.json"
