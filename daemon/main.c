@@ -111,7 +111,10 @@ static int take_signals(struct daemon *d)
 	if (pthread_sigmask(SIG_BLOCK, &set, NULL))
 		return -EINVAL;
 	signal(SIGPIPE, SIG_IGN);
-	/* Whoever starts us may ignore it: then nobody could wait for a child, and its number be another's. */
+	/*
+	 * Whoever starts us may ignore it: then nobody could wait for a child, and its number be
+	 * another's.
+	 */
 	signal(SIGCHLD, SIG_DFL);
 	d->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	d->stopped_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

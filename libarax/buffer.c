@@ -113,7 +113,7 @@ static int import(struct arax *ax, struct arax_buffer_import *a, int fd, struct 
 			error_set(ret, "importing descriptor %d: %s", fd, wrong);
 	}
 	if (ret == -EINVAL && a->type == ARAX_IMPORT_ARAX)
-		error_set(ret, "importing descriptor %d: it is not what arax_buffer_export() gave", fd);
+		error_set(ret, "importing descriptor %d: it is not what arax_buffer_export() gave, or that buffer is gone", fd);
 	if (ret)
 		goto fail;
 	if (a->type == ARAX_IMPORT_USER) {

@@ -199,7 +199,7 @@ static __attribute__((cold)) int run_other(struct runner *r, const struct kernel
 
 int runner_no_errno(int result)
 {
-	reason_set("the kernel returned %d, and may return 0 or a negative errno", result);
+	reason_set("the kernel, or its device's plug-in, returned %d, and may return 0 or a negative errno", result);
 	return -EIO;
 }
 

@@ -76,7 +76,7 @@ static void setup_with(const char *text)
 	log_max_level = LOG_LEVEL_WARNING;
 	ck_assert_int_eq(devices_open(&config, &devices), 0);
 	registry = registry_create();
-	ck_assert_int_eq(registry_load_folder(registry, "build/test/kernels"), 16);
+	ck_assert_int_eq(registry_load_folder(registry, "build/test/kernels"), 17);
 	ck_assert_int_ge(registry_load_folder(registry, "build/lib/arax/kernels"), 33);
 	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
 }
@@ -140,7 +140,7 @@ START_TEST(passes_errors_on)
 	struct buffer b = make_buffer(8);
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		const char *why = cases[i].in == cases[i].out ? "" : "the kernel returned ";
+		const char *why = cases[i].in == cases[i].out ? "" : "the kernel, or its device's plug-in, returned ";
 
 		reason_forget();
 		ck_assert_int_eq(run("test_error", &b, 1, &cases[i].in, 4), cases[i].out);

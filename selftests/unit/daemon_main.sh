@@ -110,7 +110,7 @@ ok $? "SIGTERM ends it with 0"
 ok $? "the socket is gone"
 
 plain=$araxd
-printf '#!/bin/sh\nexec env --ignore-signal=CHLD %s "$@"\n' "$(realpath "$plain")" >"$dir/ignoring"
+printf '#!/bin/sh\nexec env --ignore-signal=CHLD "%s" "$@"\n' "$(realpath "$plain")" >"$dir/ignoring"
 chmod 700 "$dir/ignoring"
 araxd=$dir/ignoring
 start
@@ -204,7 +204,7 @@ if [ "$top" != none ] && mkdir "$top/arax-test.$$" &&
 	python3 -c 'import os, sys; os.setxattr(sys.argv[1], "user.delegate", b"1")' "$top/arax-test.$$" 2>/dev/null; then
 	cgroup=$top/arax-test.$$
 	plain=$araxd
-	printf '#!/bin/sh\necho $$ >%s/cgroup.procs && exec %s "$@"\n' "$cgroup" "$(realpath "$plain")" >"$dir/inside"
+	printf '#!/bin/sh\necho $$ >%s/cgroup.procs && exec "%s" "$@"\n' "$cgroup" "$(realpath "$plain")" >"$dir/inside"
 	chmod 700 "$dir/inside"
 	araxd=$dir/inside
 	start

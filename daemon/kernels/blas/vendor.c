@@ -20,8 +20,6 @@ static int lead(uint32_t rows)
 	return rows ? (int)rows : 1;
 }
 
-/* Where alpha is 0 the terms are nothing, whatever stands in them: libraries are given none. */
-
 /* False: it is too short.  *@data is NULL where there is nothing. */
 static bool matrix(const struct arax_launch *l, uint32_t i, uint32_t rows, uint32_t columns,
 		   const struct blas_call *p, void **data)
@@ -40,6 +38,7 @@ static int gemm(const struct arax_launch *l, const struct arax_stream *s, bool f
 {
 	struct blas_call p = {
 		.f64 = f64, .flags = args->flags, .alpha = args->alpha, .beta = args->beta,
+		/* Where alpha is 0 the terms are nothing, whatever stands in them: none are given. */
 		.m = (int)args->m, .n = (int)args->n, .k = args->alpha == 0 ? 0 : (int)args->k,
 		.ldc = lead(args->m),
 		.lda = lead(args->flags & BLAS_TRANS_A ? args->k : args->m),
