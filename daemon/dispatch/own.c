@@ -82,6 +82,20 @@ bool own_suits(const struct poller *p, const struct graph_node *node, uint32_t d
 	return runs(pd, a.kind) || (runner_can_foreign(pd->runner) && !anybody_runs(p, a.kind));
 }
 
+bool own_is_too_long(const struct poller *p, const struct graph_node *node)
+{
+	const struct link *l = node->priv;
+	const struct module *m;
+
+	if (!own_is_launch(node))
+		return false;
+	m = modules_find(&l->modules, node->d.context, node->d.kernel);
+	for (uint32_t i = 0; m && i < p->nr_devs; i++)
+		if (runs(&p->devs[i], m->kind) && !remote_fits(p, node, i))
+			return true;
+	return false;
+}
+
 /**
  * struct funeral - a module that nobody knows any more
  *

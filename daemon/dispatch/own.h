@@ -35,6 +35,8 @@ const struct kernel *own_kernel(const struct link *l, const struct graph_node *n
  * image that no device is for is loaded by any that could: to be refused with a reason.
  */
 bool own_suits(const struct poller *p, const struct graph_node *node, uint32_t device);
+/* (poller) Of a launch: whether all that it lacks is a device with such a long piece of memory. */
+bool own_is_too_long(const struct poller *p, const struct graph_node *node);
 
 /*
  * (poller) Around a launch of an own kernel: it stays while it runs.  -ENOEXEC: there is none

@@ -202,6 +202,11 @@ static int why_not(struct poller *p, const struct graph_node *node)
 	uint32_t i;
 
 	if (node->d.opcode != ARAX_OP_LAUNCH || own_is_launch(node)) {
+		if (own_is_too_long(p, node)) {
+			reason_set("one of its ranges has %llu bytes, more than any device that runs such code takes in one piece; give it shorter ranges",
+				   (unsigned long long)remote_largest(node));
+			return -ENOMEM;
+		}
 		if (!could_have(p, node)) {
 			reason_set("no device here runs code that programs bring: only processor cores do, and OpenCL devices that work on host pages, where araxd can lock it up (its log says what is missing for that)");
 			return -EOPNOTSUPP;

@@ -171,10 +171,11 @@ done
 ok $? 'which are some'
 
 # And what docs show or point to, but for sources.
-for f in $(grep -hoE '\]\(([a-z/-]+\.(md|svg)|\.\./README\.md)' "$at"/share/doc/arax/docs/*.md | cut -c3- | sort -u); do
+while read -r f; do
 	[ -e "$at/share/doc/arax/docs/$f" ]
 	ok $? "$f, which docs point to"
-done
+done < <(grep -hoE '\]\(([a-z/-]+\.(md|svg)|\.\./README\.md)' "$at"/share/doc/arax/docs/*.md |
+	cut -c3- | sort -u)
 try 'and an example of it is simulated' "$at/bin/arax" sim \
 	"$at/share/doc/arax/examples/scenarios/two-tenants.json"
 
