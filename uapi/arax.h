@@ -90,7 +90,8 @@
  *
  *   A refused task has failed as well: what its client published before it could
  *   see the refusal, and depends on it, is canceled; what it publishes once it
- *   has seen it runs.  If its bytes can't be told (a bad buffer handle, range,
+ *   has seen it runs, but for what comes while the core is still looking at what
+ *   came before: that may be canceled, too.  If its bytes can't be told (a bad buffer handle, range,
  *   count or extension, or a short entry whose kernel is not there) it counts as
  *   a writer of all bytes of all buffers.  One
  *   whose queue handle is bad is in no queue, and nothing depends on it.

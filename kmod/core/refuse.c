@@ -8,7 +8,9 @@
  *   of fail.c are refused with ECANCELED and leave marks of their own.
  *
  * Marks hold for what the client wrote before it could see the first refusal:
- * up to the first entry that was not yet published when that completion was.
+ * up to the first entry that was not yet published when the core looked, just
+ * after that completion was: nobody can tell from an entry whether its client
+ * had seen it, and one that depends on a refused task shall not run.
  * Each has an end of its own, a position in the submission ring.
  *
  * All of it belongs to client->lock, the marks on queues too.
