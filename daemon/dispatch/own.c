@@ -86,14 +86,20 @@ bool own_is_too_long(const struct poller *p, const struct graph_node *node)
 {
 	const struct link *l = node->priv;
 	const struct module *m;
+	bool is = false;
 
 	if (!own_is_launch(node))
 		return false;
 	m = modules_find(&l->modules, node->d.context, node->d.kernel);
-	for (uint32_t i = 0; m && i < p->nr_devs; i++)
-		if (runs(&p->devs[i], m->kind) && !remote_fits(p, node, i))
-			return true;
-	return false;
+	for (uint32_t i = 0; m && i < p->nr_devs; i++) {
+		if (!runs(&p->devs[i], m->kind))
+			continue;
+		/* Perhaps it was lost. */
+		if (remote_fits(p, node, i))
+			return false;
+		is = true;
+	}
+	return is;
 }
 
 /**
