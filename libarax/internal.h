@@ -15,6 +15,7 @@
 #include "eventfd.h"
 #include "link.h"
 #include "lock.h"
+#include "quiet.h"
 #include "ring.h"
 
 _Static_assert(sizeof(off_t) == 8 && sizeof(time_t) == 8,
@@ -67,6 +68,7 @@ struct arax {
 	uint32_t slept_ns;		/* mean of the waits that ended asleep */
 	uint32_t probe_left;		/* until the next one is tried */
 	uint32_t probe_every;
+	struct quiet quiet;		/* relaxed */
 	uint32_t notes;			/* ring_lock; tasks in flight whose event has a notify */
 
 	pthread_mutex_t sleep_lock;

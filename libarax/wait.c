@@ -311,6 +311,38 @@ static int sleep_once(struct arax *ax, bool (*done)(void *), struct wake (*wake)
 /* ------------------------------------------------------------------ */
 /* Both                                                                */
 
+/*
+ * The first looks at what is in flight, if that is one task and may be worth it: see quiet.h.
+ * Where the peer sleeps, or somebody else has its processor, nothing of this counts.
+ */
+static inline __attribute__((always_inline))
+void look_late(struct arax *ax)
+{
+	struct quiet *q = &ax->quiet;
+	uint64_t start, ticks;
+	uint32_t wait;
+
+	if (!QUIET_HAS_TICKS || load_relaxed(&ax->ring.nr_free) != ax->ring.depth - 1 ||
+	    !load_relaxed(&ax->spin_ns) || load_relaxed(&ax->woke) || load_relaxed(&ax->hold))
+		return;
+	if (unlikely(quiet_tries(q))) {
+		start = QUIET_TICKS();
+		do
+			ticks = QUIET_TICKS() - start;
+		while (!ring_cq_ready(&ax->ring) && ticks < QUIET_MAX);
+		quiet_tried(q, ticks);
+		return;
+	}
+	if (!load_relaxed(&q->bound))
+		return;
+	start = QUIET_TICKS();
+	wait = load_relaxed(&q->ticks);
+	/* Forwards: two processors' clocks may differ. */
+	while (QUIET_TICKS() - start < wait)
+		;
+	quiet_learn(q, ring_cq_ready(&ax->ring));
+}
+
 static inline __attribute__((always_inline))
 int wait_for(struct arax *ax, bool (*done)(void *), struct wake (*wake)(void *), void *arg,
 	     uint64_t deadline)
@@ -320,6 +352,8 @@ int wait_for(struct arax *ax, bool (*done)(void *), struct wake (*wake)(void *),
 	enum spin spun;
 	int ret;
 
+	if (!done(arg))
+		look_late(ax);
 	for (;;) {
 		if (done(arg)) {
 			if (unlikely(w.since))

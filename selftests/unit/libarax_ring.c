@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* Tickets, arena and positions, on memory without any peer. */
+/* Tickets, arena, positions and late looks, on memory without any peer. */
 #include <check.h>
 #include <stdlib.h>
 
 #include "kmod/core/layout.h"
+#include "libarax/quiet.h"
 #include "libarax/ring.h"
 
 static uint8_t *region;
@@ -226,6 +227,75 @@ START_TEST(arena_never_overlaps)
 }
 END_TEST
 
+/* @n waits for tasks that take @least to @most ticks; returns how many were kept waiting. */
+static uint32_t wait_for_tasks(struct quiet *q, uint32_t n, uint32_t least, uint32_t most)
+{
+	uint32_t i, late = 0;
+
+	for (i = 0; i < n; i++) {
+		uint32_t took = least + (uint32_t)rand() % (most - least + 1);
+
+		if (quiet_tries(q)) {
+			quiet_tried(q, took);
+			continue;
+		}
+		if (!q->bound)
+			continue;
+		late += took + 64 < q->ticks;
+		quiet_learn(q, took <= q->ticks);
+	}
+	return late;
+}
+
+START_TEST(late_looks_follow_the_tasks)
+{
+	struct quiet q = { 0 };
+
+	/* Nothing is known yet. */
+	ck_assert_uint_eq(wait_for_tasks(&q, (QUIET_TRIALS - 2) * QUIET_EVERY, 900, 1000), 0);
+	ck_assert_uint_eq(q.ticks, 0);
+	wait_for_tasks(&q, 1000, 900, 1000);
+	ck_assert_uint_ge(q.ticks, 850);
+	ck_assert_uint_le(q.ticks, 1000);
+	/* Shorter ones, of which the next trials tell. */
+	wait_for_tasks(&q, 2 * QUIET_EVERY, 400, 420);
+	ck_assert_uint_le(q.ticks, 420);
+	wait_for_tasks(&q, 1000, 400, 420);
+	ck_assert_uint_ge(q.ticks, 380);
+	/* Longer ones, step by step, but not without an end. */
+	wait_for_tasks(&q, 1000, 1900, 2000);
+	ck_assert_uint_ge(q.ticks, 1800);
+	ck_assert_uint_le(q.ticks, 2000);
+	wait_for_tasks(&q, 10000, 1000000, 1000000);
+	ck_assert_uint_eq(q.ticks, QUIET_MAX);
+	/* What is there at once. */
+	wait_for_tasks(&q, 2 * QUIET_EVERY, 0, 10);
+	ck_assert_uint_eq(q.ticks, 0);
+	ck_assert_uint_eq(q.bound, 0);
+}
+END_TEST
+
+/* A quarter of them is short, and would be twenty times as late as it takes. */
+START_TEST(late_looks_are_not_the_longest_tasks)
+{
+	struct quiet q = { 0 };
+	uint32_t i, late = 0, was;
+
+	for (i = 0; i < 20000; i++) {
+		was = q.ticks;
+		if (rand() % 4)
+			wait_for_tasks(&q, 1, 3900, 4000);
+		else if (i > 1000)
+			late += wait_for_tasks(&q, 1, 190, 200);
+		else
+			wait_for_tasks(&q, 1, 190, 200);
+		ck_assert(q.ticks <= was + 2 * QUIET_STEP);
+	}
+	/* But where no two of the last trials met one: 5000 are short. */
+	ck_assert_uint_lt(late, 2000);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("libarax-ring");
@@ -240,6 +310,8 @@ int main(void)
 	tcase_add_test(t, publish_batch);
 	tcase_add_test(t, arena_limits);
 	tcase_add_test(t, arena_never_overlaps);
+	tcase_add_test(t, late_looks_follow_the_tasks);
+	tcase_add_test(t, late_looks_are_not_the_longest_tasks);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_ENV);
