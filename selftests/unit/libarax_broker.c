@@ -19,6 +19,7 @@
 
 #include "libarax/internal.h"
 #include "selftests/unit/be_test.h"
+#include "selftests/unit/refuse_call.h"
 
 static char folder[64], path[96];
 static int server, peer;
@@ -73,11 +74,19 @@ static int result_of(const struct arax_msg *msg)
 static void *serve(void *arg)
 {
 	unsigned char m[ARAX_MSG_MAX];
+	struct arax_context_init init;
 	struct arax_msg msg;
 	ssize_t n;
 
 	while ((n = recv(peer, m, sizeof(m), 0)) > 0) {
 		memcpy(&msg, m, sizeof(msg));
+		if (msg.nr == ARAX_NR_CONTEXT_INIT) {
+			/* The first descriptor that comes with it is the doorbell. */
+			memcpy(&init, m + sizeof(msg), sizeof(init));
+			init.doorbell_fd = 0;
+			answer(msg.id, 0, &init, sizeof(init), 1);
+			continue;
+		}
 		if (msg.nr == ARAX_NR_WAIT)
 			held[nr_held++] = msg.id;
 		else
@@ -424,6 +433,94 @@ START_TEST(what_leaves_is_waited_for)
 }
 END_TEST
 
+/* The eventfd with the highest number: the one that was made last. */
+static int last_eventfd(void)
+{
+	char name[64], what[64];
+	int fd;
+
+	for (fd = 1023; fd >= 0; fd--) {
+		ssize_t n;
+
+		snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+		n = readlink(name, what, sizeof(what) - 1);
+		if (n > 0 && strstr((what[n] = '\0', what), "[eventfd]"))
+			return fd;
+	}
+	return -1;
+}
+
+static void *ring_later(void *arg)
+{
+	const uint64_t one = 1;
+
+	usleep(20000);
+	ck_assert_int_eq(write(*(int *)arg, &one, sizeof(one)), sizeof(one));
+	return NULL;
+}
+
+static void *hang_up_later(void *arg)
+{
+	usleep(20000);
+	shutdown(peer, SHUT_RDWR);
+	return NULL;
+}
+
+static int sleep_beside(void *(*run)(void *arg), int *fd, uint64_t ns)
+{
+	uint64_t deadline = ns == ARAX_DEADLINE_NONE ? ns : now_ns() + ns;
+	pthread_t other;
+	int ret;
+
+	ck_assert_int_eq(pthread_create(&other, NULL, run, fd), 0);
+	ret = l->ops->sleep(l, deadline, 0);
+	pthread_join(other, NULL);
+	return ret;
+}
+
+/* Also where a container's filter does not know the call for it. */
+START_TEST(asleep)
+{
+	static const uint32_t refusals[] = { 0, ENOSYS, EPERM };
+	struct link_region r = { .init = {
+		.size = sizeof(r.init), .depth = 64, .entry_size = 128, .arena_size = 4096,
+	} };
+	uint64_t one = 1, start;
+	int fds[2], bell;
+
+	if (refusals[_i])
+		refuse_call(SYS_epoll_pwait2, refusals[_i]);
+	uninterrupted_bytes = 1 << 20;
+	ck_assert_int_eq(l->ops->region(l, &r), 0);
+	bell = last_eventfd();
+	ck_assert_int_ge(bell, 0);
+
+	start = now_ns();
+	ck_assert_int_eq(l->ops->sleep(l, start + 10000000, 0), -ETIMEDOUT);
+	ck_assert_uint_ge(now_ns() - start, 10000000);
+	/* It is over already. */
+	ck_assert_int_eq(l->ops->sleep(l, 1, 0), -ETIMEDOUT);
+
+	/* Each ring wakes once, though nobody empties it. */
+	ck_assert_int_eq(sleep_beside(ring_later, &bell, 20000000000u), 0);
+	ck_assert_int_eq(l->ops->sleep(l, now_ns() + 1000000, 0), -ETIMEDOUT);
+	ck_assert_int_eq(sleep_beside(ring_later, &bell, 20000000000u), 0);
+	ck_assert_int_eq(sleep_beside(ring_later, &bell, ARAX_DEADLINE_NONE), 0);
+
+	/* Who polls sees a ring, and who sleeps beside him has it as well, once. */
+	ck_assert_int_eq(l->ops->poll_fds(l, fds), 0);
+	ck_assert_int_eq(fds[0], bell);
+	/* The rings from before nobody has emptied. */
+	ck_assert_int_eq(l->ops->sleep(l, now_ns() + 20000000000u, 0), 0);
+	ck_assert_int_eq(sleep_beside(ring_later, &bell, 20000000000u), 0);
+	ck_assert_int_eq(l->ops->sleep(l, now_ns() + 1000000, 0), -ETIMEDOUT);
+	ck_assert_int_eq(write(bell, &one, sizeof(one)), sizeof(one));
+	ck_assert_int_eq(l->ops->sleep(l, now_ns() + 20000000000u, 0), 0);
+
+	ck_assert_int_eq(sleep_beside(hang_up_later, NULL, 20000000000u), -ENOTCONN);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("libarax-broker");
@@ -442,6 +539,7 @@ int main(void)
 	}
 	tcase_add_test(t, buffer_under_a_timer);
 	tcase_add_test(t, connected_under_a_timer);
+	tcase_add_loop_test(t, asleep, 0, 3);
 	tcase_add_test(t, closed_beside_a_child);
 #ifndef __SANITIZE_ADDRESS__
 	tcase_add_loop_test(t, no_memory_to_open, 0, 2);
