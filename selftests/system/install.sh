@@ -35,7 +35,8 @@ skip() {
 umask 077
 try 'make install' make --no-print-directory install DESTDIR="$root" PREFIX="$prefix"
 umask 022
-! grep -rIlE "$PWD|$root" "$root" >"$work/out"
+# Not the ends of other paths: a tree in /src is not /usr/src.
+! grep -rIlE "(^|[^[:alnum:]_.-])($PWD|$root)([^[:alnum:]_.-]|$)" "$root" >"$work/out"
 ok $? 'no file names the tree or DESTDIR'
 find "$root" -mindepth 1 ! -name arax-worker \( ! -type l ! -perm -a+r -o -type d ! -perm -a+x \) >"$work/out"
 [ ! -s "$work/out" ]
