@@ -316,14 +316,15 @@ static int sleep_once(struct arax *ax, bool (*done)(void *), struct wake (*wake)
  * Where the peer sleeps, or somebody else has its processor, nothing of this counts.
  */
 static inline __attribute__((always_inline))
-void look_late(struct arax *ax)
+void look_late(struct arax *ax, bool (*done)(void *), void *arg)
 {
 	struct quiet *q = &ax->quiet;
 	uint64_t start, ticks;
 	uint32_t wait;
 
 	if (!QUIET_HAS_TICKS || load_relaxed(&ax->ring.nr_free) != ax->ring.depth - 1 ||
-	    !load_relaxed(&ax->spin_ns) || load_relaxed(&ax->woke) || load_relaxed(&ax->hold))
+	    !load_relaxed(&ax->spin_ns) || load_relaxed(&ax->woke) || load_relaxed(&ax->hold) ||
+	    done(arg))
 		return;
 	if (unlikely(quiet_tries(q))) {
 		start = QUIET_TICKS();
@@ -352,8 +353,7 @@ int wait_for(struct arax *ax, bool (*done)(void *), struct wake (*wake)(void *),
 	enum spin spun;
 	int ret;
 
-	if (!done(arg))
-		look_late(ax);
+	look_late(ax, done, arg);
 	for (;;) {
 		if (done(arg)) {
 			if (unlikely(w.since))
