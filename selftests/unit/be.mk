@@ -51,6 +51,15 @@ BE_RUN_gpu_std = $(call with_vendors,$(1))
 BE_RUN_gpu_vendor = $(BE_RUN_gpu_std)
 be_test = $(foreach v,$(2),$(eval $(call be_one,$(1),$(v))))
 
+# $(call be_not_built,NAMES,WHAT IS MISSING): counted as skipped
+define be_absent
+check-be_$(1)-absent:
+	$(Q)scripts/tally add unit/be_$(1) 0 0 1 "not built: no $(2)"
+CHECK_TARGETS += check-be_$(1)-absent
+.PHONY: check-be_$(1)-absent
+endef
+be_not_built = $(foreach t,$(1),$(eval $(call be_absent,$(t),$(2))))
+
 $(call be_test,signature,plain asan)
 # By the C library alone: sanitizers call what is not there any more.
 ifneq ($(SECCOMP_FLAGS),)
@@ -60,6 +69,8 @@ check-be_roles-plain: $(B)/test/be_roles-plain
 	$(Q)scripts/tally run unit/be_roles-plain -- $<
 CHECK_TARGETS += check-be_roles-plain
 .PHONY: check-be_roles-plain
+else
+$(call be_not_built,roles,libseccomp)
 endif
 $(call be_test,registry,plain asan)
 $(call be_test,module,plain asan)
@@ -81,10 +92,14 @@ check-be_opencl_stream-plain check-be_opencl_stream-asan: | $(STREAM_FN)
 CHECK_TARGETS := $(filter-out check-be_opencl_std-plain,$(CHECK_TARGETS))
 FIRST_TARGETS += check-be_opencl_std-plain
 TEST_NEEDS    += $(B)/test/be_opencl_std-plain $(BE_NEEDS)
+else
+$(call be_not_built,opencl opencl_lost opencl_std opencl_rodinia opencl_stream,headers of OpenCL)
 endif
 ifeq ($(XRT_HEADERS),yes)
 CFLAGS_selftests/unit/be_xrt += $(XRT_CPPFLAGS)
 $(call be_test,xrt,plain asan tsan)
+else
+$(call be_not_built,xrt,headers of XRT)
 endif
 # On a driver in software (selftests/gpu-emulated); cuda, hip, or both.
 ifneq ($(EMULATED),)
@@ -101,6 +116,8 @@ $(call be_test,gpu_passes,plain asan tsan)
 # Of each there is.
 ifneq ($(and $(BLAS_KERNEL),$(if $(CUDA_HEADERS),$(and $(CUBLAS_HEADER),$(CUFFT_HEADER)),yes)),)
 $(call be_test,gpu_vendor,plain asan tsan)
+else
+$(call be_not_built,gpu_vendor,OpenBLAS or headers of cuBLAS and cuFFT)
 endif
 $(foreach t,gpu_std gpu_vendor,$(foreach v,plain asan tsan,\
 	$(eval check-be_$(t)-$(v): | $(EMULATED_VENDORS_$(v)))))
@@ -108,6 +125,8 @@ $(foreach t,gpu_std gpu_vendor,$(foreach v,plain asan tsan,\
 ifeq ($(OPENCL_HEADERS),yes)
 $(call be_test,gpu_stream,plain asan tsan)
 $(foreach v,plain asan tsan,$(eval check-be_gpu_stream-$(v): | $(STREAM_FN)))
+else
+$(call be_not_built,gpu_stream,headers of OpenCL)
 endif
 $(foreach t,gpu apart gpu_order gpu_passes gpu_std gpu_stream gpu_vendor,$(foreach v,plain asan tsan,\
 	$(eval check-be_$(t)-$(v): | $(patsubst %,$(B)/test/$(v)/lib%-emulated.so,$(EMULATED) $(EMULATED_NVML)))))
@@ -121,6 +140,8 @@ ALONE_TARGETS += check-be_gpu_hardware-plain check-be_gpu_std-hardware
 check-be_gpu_std-hardware: $(B)/test/be_gpu_std-plain | $(BE_NEEDS)
 	$(Q)scripts/tally run unit/be_gpu_std-hardware -- $< hardware
 .PHONY: check-be_gpu_std-hardware
+else
+$(call be_not_built,gpu_hardware,headers of CUDA)
 endif
 # All of arax-std: not for the inner loop, and for bounds of arrays less often still.
 CHECK_TARGETS := $(filter-out check-be_gpu_std-%,$(CHECK_TARGETS))
@@ -136,6 +157,8 @@ TEST_TARGETS  += check-be_gpu_std-changes
 TEST_NEEDS    += $(B)/test/be_gpu_std-asan $(EMULATED_VENDORS_asan) \
 		 $(patsubst %,$(B)/test/asan/lib%-emulated.so,$(EMULATED) $(EMULATED_NVML))
 .PHONY: check-be_gpu_std-changes
+else
+$(call be_not_built,gpu gpu_order apart gpu_std gpu_passes gpu_vendor gpu_stream gpu_hardware,headers of CUDA or HIP)
 endif
 # The kernels of arax-rodinia in C, and the programs that check them, as they are.
 RODINIA_TEST := selftests/unit/be_rodinia.c $(RODINIA_KERNEL_SRCS) $(filter-out %/arax.c,$(RODINIA_SRCS))
