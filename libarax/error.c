@@ -36,6 +36,7 @@ static const struct {
 	{ EAGAIN, "no room now" },
 	{ EBUSY, "in use" },
 	{ ENOENT, "no such thing" },
+	{ ENODEV, "the device was lost when the task may have begun, or none is left for it: submit it again, or let it say ARAX_TASK_IDEMPOTENT" },
 	{ ENOMEM, "out of memory" },
 	{ ENOEXEC, "no device has this kernel, the context has not brought it, or its image can't be loaded" },
 	{ EIO, "bytes that were lost with a device or daemon, or a device that failed" },

@@ -34,7 +34,8 @@
  *                  link) the user's part of araxd's descriptors or mappings
  *     ENOSPC       a table of fixed size is full: handles, devices, kernels, a
  *                  timeline's awaited points (1,024 of all calls that sleep in
- *                  ARAX_IOC_WAIT, 16 each at most) or armed eventfds (128)
+ *                  ARAX_IOC_WAIT, 16 each at most) or armed eventfds (128);
+ *                  broker link: calls of one connection that wait at once (256)
  *     ENOMEM       no memory; EMFILE, ENFILE: no room for a new descriptor
  *     EFAULT       a bad address (kernel link)
  *     ENOTCONN     the socket has ended, and araxd with it (broker link; no call on
@@ -48,6 +49,19 @@
  *                  mediator's call by who is not attached
  *     EPIPE        the context is dead: killed, or its rings were corrupt
  *     ENXIO        ARAX_IOC_CONTEXT_INIT has not been called
+ *     EUSERS       (broker link, at opening) a user, or all, have as many connections
+ *                  as they may
+ *
+ *   Tasks end with these as well, and with what their kernels return:
+ *     ECANCELED    canceled, or it depended on one that failed
+ *     ETIMEDOUT    its deadline passed before it had run
+ *     ENODEV       its device was lost when it may have begun, and it may not run
+ *                  twice (ARAX_TASK_IDEMPOTENT); or no device is left for it
+ *     ENOEXEC      no device has its kernel, or its image can't be loaded
+ *     EFAULT       its kernel used memory that is not there
+ *     EIO          it reads bytes that were lost with a device or a daemon, or the
+ *                  device or the kernel's process failed
+ *     EACCES       it wrote to what it had declared to read only (where araxd checks)
  *
  * HANDLES
  *
