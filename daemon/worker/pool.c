@@ -98,11 +98,12 @@ static void rest(struct runner *r, struct worker *w)
 }
 
 /*
- * (locked) By the keeper: what it has mapped may take long to go, and is not the next one's
- * time.  There is a keeper, as there was a worker.
+ * (locked) It runs nothing from now on, and the keeper sees to the rest: what it has mapped may take
+ * long to go, and is not the next one's time.  There is a keeper, as there was a worker.
  */
 static void let_end(struct runner *r, struct worker *w)
 {
+	worker_kill(w);
 	worker_link(w)->next = r->leaving;
 	r->leaving = w;
 	pthread_cond_signal(&r->keep);
@@ -302,24 +303,22 @@ static struct worker *find_ended(struct runner *r, enum end which)
 	return NULL;
 }
 
-/* (locked) End them.  It is not locked meanwhile. */
-static void end_idle(struct runner *r, enum end which)
+/* (locked) */
+static void let_idle_end(struct runner *r, enum end which)
 {
 	struct worker *w;
 
 	while ((w = find_ended(r, which))) {
 		unlink_worker(r, w);
-		pthread_mutex_unlock(&r->lock);
-		worker_stop(w);
-		pthread_mutex_lock(&r->lock);
+		let_end(r, w);
 	}
 }
 
 /*
- * (locked) The same with those that are no longer in the pool.  Who hangs in the kernel, or is
- * traced, is asked again later: nobody else would reap it.
+ * (locked) Those that are no longer in the pool.  It is not locked meanwhile.  Who hangs in the
+ * kernel, or is traced, is asked again later: nobody else would reap it.
  */
-static void end_leaving(struct runner *r)
+static void end_leaving(struct runner *r, bool wait)
 {
 	struct worker *w, *stay = NULL;
 	bool gone;
@@ -327,7 +326,7 @@ static void end_leaving(struct runner *r)
 	while ((w = r->leaving)) {
 		r->leaving = worker_link(w)->next;
 		pthread_mutex_unlock(&r->lock);
-		gone = worker_end(w);
+		gone = worker_end(w, wait);
 		pthread_mutex_lock(&r->lock);
 		if (gone)
 			continue;
@@ -377,19 +376,22 @@ static void *keeper_main(void *arg)
 {
 	struct runner *r = arg;
 	struct timespec until;
+	bool awake;
 
 	pthread_setname_np(pthread_self(), "arax-keeper");
 	pthread_mutex_lock(&r->lock);
 	while (!r->stop) {
-		if (pause_awake(r)) {
+		/* Some may always be: then, too, others are to go, but nobody waits for them. */
+		awake = pause_awake(r);
+		let_idle_end(r, END_OLD);
+		look_again(r);
+		end_leaving(r, !awake);
+		if (awake) {
 			pthread_mutex_unlock(&r->lock);
 			usleep(1000);
 			pthread_mutex_lock(&r->lock);
 			continue;
 		}
-		look_again(r);
-		end_leaving(r);
-		end_idle(r, END_OLD);
 		if (r->stop || pause_awake(r))
 			continue;
 		if (r->leaving)
@@ -450,9 +452,9 @@ void pool_end(struct runner *r)
 	if (r->has_keeper)
 		pthread_join(r->keeper, NULL);
 	pthread_mutex_lock(&r->lock);
+	let_idle_end(r, END_ALL);
 	look_again(r);
-	end_leaving(r);
-	end_idle(r, END_ALL);
+	end_leaving(r, true);
 	pthread_mutex_unlock(&r->lock);
 	while (r->staying) {
 		struct worker *w = r->staying;

@@ -330,8 +330,10 @@ void worker_stop(struct worker *w)
 	close_all(w);
 }
 
-bool worker_end(struct worker *w)
+bool worker_end(struct worker *w, bool wait)
 {
+	if (!wait && !w->reaped && !wait_exit(w, 0))
+		return false;
 	kill_and_reap(w);
 	if (!w->reaped)
 		return false;

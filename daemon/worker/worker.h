@@ -99,8 +99,11 @@ int worker_build(const struct worker_options *o, const struct worker_key *key,
 
 /* Kill if alive, reap, free. */
 void worker_stop(struct worker *w);
-/* The same, unless it is still there after some seconds: false, and to be tried again. */
-bool worker_end(struct worker *w);
+/*
+ * The same, unless it is still there after some seconds, or, without @wait, now: false, and to be
+ * tried again.  Without @wait it was killed before.
+ */
+bool worker_end(struct worker *w, bool wait);
 
 /* The worker may be busy. */
 void worker_kill(struct worker *w);

@@ -9,9 +9,11 @@
 #include <arax/kernel.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <linux/sched.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -25,12 +27,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/worker/proto.h"
 #include "selftests/kernels-test/foreign.h"
 
 int hostile(const struct arax_launch *l);
 int other_abi(const struct arax_launch *l);
 int each_group(const struct arax_launch *l);
 int deaf(const struct arax_launch *l);
+int liar(const struct arax_launch *l);
 
 #define PARENT	(-77001L)	/* stand for what is known at run time only */
 #define SELF	(-77003L)
@@ -449,6 +453,49 @@ ARAX_KERNEL int deaf(const struct arax_launch *l)
 #else
 	return -EOPNOTSUPP;
 #endif
+}
+
+/* The slot that it shares with araxd: it has this launch's arguments. */
+static bool is_slot(const struct worker_slot *s, const struct arax_launch *l)
+{
+	const uintptr_t at = (uintptr_t)s;
+
+	return at && !(at & 4095) && !madvise((void *)at, sizeof(*s), MADV_NORMAL) &&
+	       s->arg_len == l->arg_len && !memcmp(s->args, l->args, l->arg_len);
+}
+
+struct search {
+	const struct arax_launch *l;
+	struct worker_slot *found;
+};
+
+static int search_program(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct search *s = arg;
+
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+		struct worker_slot **x = (void *)(info->dlpi_addr + p->p_vaddr);
+
+		if (p->p_type != PT_LOAD || !(p->p_flags & PF_W))
+			continue;
+		for (size_t k = 0; !s->found && k < p->p_memsz / sizeof(*x); k++)
+			if (is_slot(x[k], s->l))
+				s->found = x[k];
+	}
+	return 1;	/* the first is the program itself */
+}
+
+/* liar(inout u32 x[], u64 magic): says that it has not done what it was told */
+ARAX_KERNEL int liar(const struct arax_launch *l)
+{
+	struct search s = { .l = l };
+
+	dl_iterate_phdr(search_program, &s);
+	if (!s.found)
+		return -ENOENT;
+	atomic_store(&s.found->handled, 12345);
+	return 0;
 }
 
 /* each_group(out i32 x[]): every group opens a file; split, so on the gang's threads too */

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -787,6 +788,65 @@ START_TEST(nothing_runs_between_launches)
 }
 END_TEST
 
+/* By turns, so that one of them has always something to do still, as it says. */
+static atomic_bool enough;
+static _Atomic int lie_result;
+
+static void *lie(void *arg)
+{
+	const uint64_t magic = 0x5ea5c0debadf00d1;
+	struct buffer b = make_buffer(PAGE);
+	const struct kernel *k = arg;
+
+	for (int i = 0; !enough && !lie_result; i ^= 1) {
+		lie_result = run_as(TENANT, TENANT_GID, &k[i], &b, 1, &magic, sizeof(magic), 0);
+		usleep(5000);
+	}
+	free_buffer(&b);
+	return NULL;
+}
+
+/* Whoever keeps the keeper awake, others' workers go: they run no more, and are reaped. */
+START_TEST(liars_keep_nobody_alive)
+{
+	struct buffer b = make_buffer(PAGE), other = make_buffer(PAGE), who_b = make_buffer(PAGE);
+	volatile uint64_t *word = (volatile uint64_t *)b.data;
+	int fd = image("innocent"), fd2 = image("hostile"), before = log_max_level;
+	struct kernel two[2] = { foreign(fd2, (char *)"liar", 10), foreign(fd2, (char *)"liar", 11) };
+	struct kernel restless = foreign(fd, (char *)"restless", 1);
+	struct kernel who = foreign(fd, (char *)"who", 1), k = foreign(fd, (char *)"nap", 1);
+	struct nap n = { &k, &other, 0 };
+	pthread_t liars, thread;
+
+	log_max_level = 0;
+	ck_assert_int_eq(pthread_create(&liars, NULL, lie, two), 0);
+	ck_assert(comes_true(query().worker_starts >= 2, 1000));
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(run(&restless, &b), 0);
+		ck_assert_int_eq(run(&who, &who_b), 0);
+		other.data[0] = 0;
+		ck_assert_int_eq(pthread_create(&thread, NULL, nap_main, &n), 0);
+		while (!*(volatile uint32_t *)other.data)
+			usleep(1000);
+		runner_drop_kernel(runner, k.serial);
+		pthread_join(thread, NULL);
+		ck_assert_int_eq(n.result, 0);
+		ck_assert(is_still(word));
+		ck_assert(comes_true(kill((pid_t)who_b.data[0], 0) && errno == ESRCH, 1000));
+		k.serial = last_serial++;
+	}
+	enough = true;
+	pthread_join(liars, NULL);
+	ck_assert_int_eq(lie_result, 0);
+	log_max_level = before;
+	close(fd);
+	close(fd2);
+	free_buffer(&b);
+	free_buffer(&other);
+	free_buffer(&who_b);
+}
+END_TEST
+
 /* A lane that keeps a worker for the next launch gives it up for any other. */
 START_TEST(lanes_change_workers)
 {
@@ -974,6 +1034,7 @@ int main(void)
 	tcase_add_test(t, dropped_while_it_is_busy);
 	tcase_add_test(t, dropped_buffers_end_it_in_time);
 	tcase_add_loop_test(t, nothing_runs_between_launches, 0, 2);
+	tcase_add_test(t, liars_keep_nobody_alive);
 	tcase_add_test(t, lanes_change_workers);
 	suite_add_tcase(suite, t);
 	return be_main(suite);
