@@ -12,6 +12,7 @@
 #include "daemon/dispatch/run.h"
 #include "daemon/kernels/module.h"
 #include "daemon/log.h"
+#include "daemon/reason.h"
 
 #define TEXT_MAX	65536u
 #define TRY_S		10u	/* for what the image runs while it is loaded */
@@ -373,8 +374,8 @@ static int enter(struct runner_task *rt)
 	if (!err)
 		err = load_it(run);
 	if (err && !load->why[0])
-		snprintf(load->why, sizeof(load->why), "%s", err == -ETIMEDOUT ?
-			 "loading it took too long" : err == -EFAULT ?
+		snprintf(load->why, sizeof(load->why), "%s", reason_text[0] ? reason_text :
+			 err == -ETIMEDOUT ? "loading it took too long" : err == -EFAULT ?
 			 "loading it crashed" : strerror(-err));
 	return err;
 }

@@ -314,25 +314,35 @@ static struct worker_time time_of(const struct runner *r, const struct runner_ta
 
 /* What a launch in a worker ended with that is no result of its kernel. */
 static __attribute__((cold)) void say_fate(const struct runner *r, const struct runner_task *t,
-					   const struct worker_time *time, int err)
+					   const struct worker_time *time, enum worker_fate fate,
+					   int err)
 {
-	const char *name = t->kernel->sig.name, *device = r->dev->info.name;
+	const char *device = r->dev->info.name;
+	char what[sizeof(t->kernel->sig.name) + 8] = "the image, as it was loaded,";
 
+	if (!(t->flags & RUNNER_TRY))
+		snprintf(what, sizeof(what), "kernel %s", t->kernel->sig.name);
 	if (err == -ETIMEDOUT && time->deadline_ns && now_ns() >= time->deadline_ns)
-		reason_set("kernel %s was stopped on %s: the deadline that its task was given passed",
-			   name, device);
+		reason_set("%s was stopped on %s: the deadline that its task was given passed",
+			   what, device);
 	else if (err == -ETIMEDOUT)
-		reason_set("kernel %s was stopped on %s: it had run for longer than %llu ms%s", name,
+		reason_set("%s was stopped on %s: it had run for longer than %llu ms%s", what,
 			   device, (unsigned long long)time->most_ns / 1000000,
 			   time->most_ns == r->timeout_ns ? ", which is worker.timeout_ms" : "");
 	else if (err == -EFAULT)
-		reason_set("kernel %s crashed on %s, in a process of its own: %s", name, device,
+		reason_set("%s crashed on %s, in a process of its own: %s", what, device,
 			   time->signal == SIGSEGV || time->signal == SIGBUS ?
 				   "a bad access, most likely" :
 			   time->signal == SIGSYS ? "it made a system call that is kept from it" :
 						    sigdescr_np(time->signal) ?: "no more is known");
+	else if (fate == WORKER_EXITED)
+		reason_set("%s ended its process on %s: it, or what it calls, called exit(), or had no memory left",
+			   what, device);
+	else if (err == -EIO && time->signal)
+		reason_set("%s was killed on %s, in a process of its own (%s): by its user, or as memory was short",
+			   what, device, sigdescr_np(time->signal) ?: "a signal");
 	else if (err == -EIO)
-		reason_set("the process in which kernel %s ran on %s has ended", name, device);
+		reason_set("the process on %s of %s has ended", device, what);
 }
 
 static int run_in_worker(struct runner *r, struct runner_task *t)
@@ -370,7 +380,7 @@ static int run_in_worker(struct runner *r, struct runner_task *t)
 	if (fate == WORKER_KILLED && err == -ETIMEDOUT)
 		count(&r->worker_timeouts);
 	if (fate != WORKER_ALIVE)
-		say_fate(r, t, &time, err);
+		say_fate(r, t, &time, fate, err);
 	/* Its own context broke, in which nothing runs any more: the next one is to have another. */
 	if (err == -ENODEV && r->opencl)
 		worker_set_stale(w);

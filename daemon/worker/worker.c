@@ -210,7 +210,7 @@ static enum worker_fate reap(struct worker *w, int *signal)
 		return WORKER_GONE;
 	w->reaped = true;
 	if (info.si_code == CLD_EXITED)
-		return WORKER_GONE;
+		return WORKER_EXITED;
 	*signal = info.si_status;
 	switch (info.si_status) {
 	case SIGSEGV:

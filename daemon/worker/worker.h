@@ -34,6 +34,7 @@ struct worker_options {
 enum worker_fate {
 	WORKER_ALIVE,
 	WORKER_CRASHED,		/* -EFAULT */
+	WORKER_EXITED,		/* -EIO: by itself */
 	WORKER_GONE,		/* -EIO */
 	WORKER_KILLED,		/* -ETIMEDOUT, -ECANCELED */
 };
@@ -65,7 +66,7 @@ struct worker;
  *		long it has stood still since
  * @look_ns:	when turn_look() is to be called next
  * @told:	turn_look()'s
- * @signal:	out, of a worker that crashed: by which
+ * @signal:	out, of a worker that crashed, or was killed by others: by which
  */
 struct worker_time {
 	uint64_t deadline_ns;

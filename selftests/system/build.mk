@@ -64,7 +64,7 @@ $(SYSTEM)/images/%.so: $(B)/obj/plain/selftests/system/images/%.o
 	$(say) LINK $@
 	$(Q)$(CC) -shared $(LDFLAGS_plain) -o $@ $<
 
-SYSTEM_FILES := $(patsubst %,$(SYSTEM)/images/%.so,until hung) $(SYSTEM)/stand-aside \
+SYSTEM_FILES := $(patsubst %,$(SYSTEM)/images/%.so,until hung ends) $(SYSTEM)/stand-aside \
 		$(SYSTEM)/shares $(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/device-loss $(SYSTEM)/one-group \
 		$(SYSTEM)/huge-pages $(SYSTEM)/many-mapped $(SYSTEM)/first-context $(SYSTEM)/own-opencl \
 		$(SYSTEM)/coherent $(SYSTEM)/told $(SYSTEM)/planned $(SYSTEM)/followers $(SYSTEM)/kernels/systest.so $(SYSTEM)/kernels/systest.json \

@@ -5,9 +5,13 @@
  */
 #include "stack.h"
 
+#include "daemon/worker/sandbox.h"
+
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ITEMS	1000u
 
@@ -194,5 +198,58 @@ TEST(a_kernel_of_its_own_accord)
 	CHECK_EQ(arax_launch(s.q, &k, arax_grid(1, 1, 1), ARAX_ARGS(value),
 			     ARAX_RANGES(arax_inout(b)), &e), 0);
 	ENDS(&e, -EDOM, "kernel st_fail failed on ", the_device(&s).name);
+	stack_close(&s);
+}
+
+/* What is said of an image with a constructor that ends as @how says: see images/ends.c. */
+static const char *load_what_ends(struct stack *s, char how, int result)
+{
+	static const char mark[] = "ARAX-TEST-ENDS:";
+	const struct arax_own_kernel own = { .signature = "nothing(inout u32 x[])" };
+	char path[4096], *slash, *image = malloc(1 << 20), *at;
+	struct arax_kernel k;
+	ssize_t n = readlink("/proc/self/exe", path, 4000);
+	size_t bytes;
+	FILE *f;
+
+	CHECK(n > 0 && image);
+	path[n] = '\0';
+	slash = strrchr(path, '/');
+	strcpy(slash, "/images/ends.so");
+	f = fopen(path, "re");
+	CHECK(f);
+	bytes = fread(image, 1, 1 << 20, f);
+	fclose(f);
+	at = memmem(image, bytes, mark, sizeof(mark) - 1);
+	CHECK(at);
+	at[sizeof(mark) - 1] = how;
+	CHECK_EQ(arax_module_load(s->ax, ARAX_DEVICE_CPU, image, bytes, &own, 1, &k), result);
+	free(image);
+	return arax_error_text();
+}
+
+/* Whoever brings an image is told what became of it, and not an errno's name. */
+TEST(what_a_program_brings_ends_as_it_is_loaded)
+{
+	static const struct { char how; int result; const char *text; } cases[] = {
+		{ 'e', -EIO, ": the image, as it was loaded, ended its process on cpu0: it, or what it calls, called exit()" },
+		{ 'a', -EFAULT, ": the image, as it was loaded, crashed on cpu0, in a process of its own: Aborted" },
+		{ 's', -EFAULT, ": the image, as it was loaded, crashed on cpu0, in a process of its own: a bad access" },
+	};
+	struct stack s = stack_open(0);
+	struct arax_device d = the_device(&s);
+	const char *text;
+
+	if (sandbox_kernel_lacks())
+		tap_skip(sandbox_kernel_lacks());
+	if (d.kind != ARAX_DEVICE_CPU || d.memory)
+		tap_skip("such a device runs no machine code of programs' own");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		text = load_what_ends(&s, cases[i].how, cases[i].result);
+		if (!strstr(text, cases[i].text)) {
+			printf("# no \"%s\" in: %s\n", cases[i].text, text);
+			CHECK(0);
+		}
+	}
 	stack_close(&s);
 }

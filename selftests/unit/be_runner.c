@@ -284,6 +284,7 @@ START_TEST(crash_and_exit_differ)
 	ck_assert_int_eq(run("test_abort", &b, 1, NULL, 0), -EFAULT);
 	assert_reason("Aborted");
 	ck_assert_int_eq(run("test_exit", &b, 1, NULL, 0), -EIO);
+	assert_reason("kernel test_exit ended its process on cpu0: it, or what it calls, called exit()");
 	ck_assert_uint_eq(query().worker_crashes, 2);
 	ck_assert_uint_eq(query().worker_starts, 3);
 	free_buffer(&b);

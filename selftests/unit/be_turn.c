@@ -547,6 +547,8 @@ START_TEST(killed_while_parked)
 	k = park("test_until");		/* in the same one */
 	ck_assert_int_eq(kill(pid, SIGKILL), 0);
 	go_on(k);
+	await(&k->done, 1);
+	ck_assert_ptr_nonnull(strstr(k->t.reason, "kernel test_until was killed on cpu0, in a process of its own (Killed): by its user, or as memory was short"));
 	ck_assert_int_eq(finish(k), -EIO);
 }
 END_TEST
