@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "daemon/reason.h"
 #include "daemon/worker/inside.h"
 
 #define UNMAP_LOOKS	50	/* that a worker which is told to unmap a buffer has at most */
@@ -70,8 +71,10 @@ static int need_keeper(struct runner *r)
 {
 	if (r->has_keeper)
 		return 0;
-	if (pthread_create(&r->keeper, NULL, keeper_main, r))
+	if (pthread_create(&r->keeper, NULL, keeper_main, r)) {
+		reason_set("the process for the kernel can't be started: no thread that looks after it can be, as there are as many as may be: TasksMax= of araxd's unit, ulimit -u, pids.max");
 		return -EAGAIN;
+	}
 	r->has_keeper = true;
 	return 0;
 }

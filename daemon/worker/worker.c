@@ -569,7 +569,8 @@ static bool has_device(const struct worker *w)
 	return w->key.role == WORKER_OPENCL || w->key.role == WORKER_OPENCL_BUILD;
 }
 
-static int start(struct worker *w, const struct worker_options *o)
+/* A process, of which nothing is known yet. */
+static int create(struct worker *w, const struct worker_options *o)
 {
 	struct spawn s = { .uid = w->key.uid, .gid = w->key.gid, .cpus = o->cpus,
 			   .role = w->key.role, .cgroup = -1,
@@ -612,6 +613,31 @@ static int start(struct worker *w, const struct worker_options *o)
 	w->reaped = false;
 	w->cpus = o->cpus;
 	w->kind = o->kind;
+	return 0;
+}
+
+/* What a system has no more of is an errno like that of who has only to try again. */
+static void say_not_created(const struct worker *w, int err)
+{
+	uint64_t unsaid;
+
+	reason_set("the process for the kernel can't be started: %s%s", strerror(-err),
+		   err == -EAGAIN ? ", as there are as many processes or threads as may be: TasksMax= of araxd's unit, ulimit -u, pids.max" :
+				    "");
+	if (say_not_started(w, &unsaid))
+		log_err("worker can't be started", log_u64("uid", w->key.uid), log_errno(err),
+			log_u64("unsaid", unsaid));
+}
+
+static int start(struct worker *w, const struct worker_options *o)
+{
+	int err = create(w, o);
+
+	/* That it has no namespaces has been said. */
+	if (err && err != -EOPNOTSUPP && err != -ENODEV)
+		say_not_created(w, err);
+	if (err)
+		return err;
 	/* That it can't be sent has a reason which the first message tells. */
 	if (has_device(w))
 		send_device(w, &o->device);
@@ -622,7 +648,6 @@ int worker_start(const struct worker_options *o, const struct worker_key *key,
 		 struct worker **worker)
 {
 	struct worker *w = calloc(1, sizeof(*w));
-	uint64_t unsaid;
 	int err;
 
 	if (!w)
@@ -633,12 +658,6 @@ int worker_start(const struct worker_options *o, const struct worker_key *key,
 	pthread_mutex_init(&w->lock, NULL);
 	err = start(w, o);
 	if (err) {
-		if (err != -EAGAIN && err != -EOPNOTSUPP && err != -ENODEV) {
-			reason_set("the process for the kernel can't be started: %s", strerror(-err));
-			if (say_not_started(w, &unsaid))
-				log_err("worker can't be started", log_u64("uid", key->uid),
-					log_errno(err), log_u64("unsaid", unsaid));
-		}
 		worker_stop(w);
 		return err == -EOPNOTSUPP || err == -ENODEV ? err : -EAGAIN;
 	}

@@ -42,7 +42,7 @@ struct task {
 };
 
 /* Instead of the C library's: there are none to be had, for now. */
-static atomic_bool no_threads;
+static atomic_bool no_threads, no_processes;
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *), void *arg)
 {
@@ -53,6 +53,19 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)
 	if (!real)
 		*(void **)&real = dlsym(RTLD_NEXT, "pthread_create");
 	return real(thread, attr, start, arg);
+}
+
+pid_t fork(void)
+{
+	static pid_t (*real)(void);
+
+	if (no_processes) {
+		errno = EAGAIN;
+		return -1;
+	}
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "fork");
+	return real();
 }
 
 static struct config config;
@@ -706,6 +719,30 @@ START_TEST(destroyed_while_parked)
 }
 END_TEST
 
+static void assert_no_worker(const char *why)
+{
+	struct task *k = begin("test_error_data", false);
+
+	await(&k->done, 1);
+	ck_assert_msg(strstr(k->t.reason, why), "%s", k->t.reason);
+	ck_assert_int_eq(finish(k), -EAGAIN);
+}
+
+/* A limit of the machine's, or the unit's: who waits for the task is told which. */
+START_TEST(no_more_of_anything)
+{
+	log_max_level = 0;
+	no_threads = true;
+	assert_no_worker("no thread that looks after it can be, as there are as many as may be: TasksMax=");
+	no_threads = false;
+	no_processes = true;
+	assert_no_worker("as there are as many processes or threads as may be: TasksMax=");
+	no_processes = false;
+	ck_assert_int_eq(finish(begin("test_error_data", false)), 0);
+	ck_assert_uint_eq(query().workers, 1);
+}
+END_TEST
+
 /* Its lane would stand still: so it runs on, until a thread can be had. */
 START_TEST(no_thread_no_way)
 {
@@ -878,6 +915,7 @@ int main(void)
 	tcase_add_test(t, unheard_it_can_not_have_ended);
 	tcase_add_test(t, killed_while_parked);
 	tcase_add_test(t, destroyed_while_parked);
+	tcase_add_test(t, no_more_of_anything);
 	tcase_add_test(t, no_thread_no_way);
 	tcase_add_test(t, no_lane_no_way);
 	tcase_add_test(t, storm);
