@@ -23,6 +23,7 @@
 #include "daemon/backends/builtin.h"
 #include "daemon/backends/cpulist.h"
 #include "daemon/backends/gang.h"
+#include "daemon/backends/loader.h"
 #include "daemon/reason.h"
 #include "uapi/arax.h"
 
@@ -230,8 +231,8 @@ static void say_why(const struct arax_backend_kernel *desc, const char *path)
 	const char *text = dlerror() ?: "it can't be loaded";
 	size_t n = strlen(path);
 
-	if (!strncmp(text, path, n) && text[n] == ':')
-		reason_set("%s%s", desc->file, text + n);
+	if (!strncmp(text, path, n) && !strncmp(text + n, ": ", 2))
+		reason_set("%s: %s", desc->file, loader_hides(path, desc->fd) ?: text + n + 2);
 	else
 		reason_set("%s: %s", desc->file, text);
 }

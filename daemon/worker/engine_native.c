@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "daemon/backends/gang.h"
+#include "daemon/backends/loader.h"
 #include "daemon/worker/engine.h"
 #include "daemon/worker/idmap.h"
 
@@ -30,12 +31,14 @@ static int open_engine(void)
 }
 
 /* What the loader says, without the name by which it knows the file: that is nothing to people. */
-static char *loader_says(const char *path)
+static char *loader_says(const char *path, int fd)
 {
 	const char *text = dlerror() ?: "";
 	size_t n = strlen(path);
 
-	return strdup(!strncmp(text, path, n) && !strncmp(text + n, ": ", 2) ? text + n + 2 : text);
+	if (!strncmp(text, path, n) && !strncmp(text + n, ": ", 2))
+		text = loader_hides(path, fd) ?: text + n + 2;
+	return strdup(text);
 }
 
 /* The descriptor stays open: its number is the library's name to dlopen(). */
@@ -53,7 +56,7 @@ static struct image *open_image(uint64_t id, int fd, bool *keep)
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	i->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!i->library)
-		i->why = loader_says(path);
+		i->why = loader_says(path, fd);
 	return i;
 }
 

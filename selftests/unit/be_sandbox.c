@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Kernels that programs bring: what those in a worker's sandbox can do, and can't. */
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -8,6 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -17,6 +19,7 @@
 #include "daemon/backends/device.h"
 #include "daemon/kernels/registry.h"
 #include "daemon/log.h"
+#include "daemon/reason.h"
 #include "daemon/worker/runner.h"
 #include "daemon/worker/sandbox.h"
 #include "selftests/kernels-test/foreign.h"
@@ -76,6 +79,22 @@ static bool user_can_run(void)
 	pid = fork();
 	if (!pid)
 		_exit(become_user() || access("build/libexec/arax-worker", X_OK));
+	return pid > 0 && waitpid(pid, &status, 0) == pid && !status;
+}
+
+/* In a process that ends with it. */
+static bool may_mount(void)
+{
+	const char *fork_mode = getenv("CK_FORK");
+	int status;
+	pid_t pid;
+
+	if (fork_mode && !strcmp(fork_mode, "no"))
+		return false;
+	pid = fork();
+	if (!pid)
+		_exit(unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+		      mount("none", "/proc", "tmpfs", 0, NULL));
 	return pid > 0 && waitpid(pid, &status, 0) == pid && !status;
 }
 
@@ -425,6 +444,65 @@ START_TEST(bad_images)
 	close(good);
 	close(bad);
 	free_buffer(&b);
+}
+END_TEST
+
+/* Neither by a worker nor, were it installed, here. */
+static void assert_not_loaded(const struct kernel *k, const char *words)
+{
+	const struct arax_backend_kernel installed = {
+		.size = sizeof(installed), .fd = k->impls[0].fd, .file = "image", .symbol = "who",
+	};
+	struct buffer b = make_buffer(PAGE);
+	char why[REASON_LEN];
+	void *loaded;
+
+	reason_forget();
+	ck_assert_int_eq(run(k, &b), -ENOEXEC);
+	reason_take(why);
+	ck_assert_msg(strstr(why, words), "%s", why);
+	ck_assert_int_eq(device_kernel_load(devices_at(devices, 0), &installed, &loaded), -ENOEXEC);
+	reason_take(why);
+	ck_assert_msg(strstr(why, words), "%s", why);
+	free_buffer(&b);
+}
+
+/* What the C library finds "no such file": who has built it for another machine knows better. */
+START_TEST(images_of_other_machines)
+{
+	static const struct { off_t at; unsigned char byte; const char *words; } cases[] = {
+		{ offsetof(Elf64_Ehdr, e_machine), 0xb6, ": it was built for another kind of processor" },
+		{ EI_DATA, 0, ": it was built for another kind of processor" },
+		{ EI_CLASS, ELFCLASS32, ": wrong ELF class: ELFCLASS32" },
+	};
+	char block[65536];
+	ssize_t n;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int good = image("innocent"), fd = memfd_create("other", MFD_CLOEXEC);
+		struct kernel k = foreign(fd, (char *)"who", i + 1);
+
+		for (off_t at = 0; (n = pread(good, block, sizeof(block), at)) > 0; at += n)
+			ck_assert_int_eq(write(fd, block, (size_t)n), n);
+		ck_assert_int_eq(pwrite(fd, &cases[i].byte, 1, cases[i].at), 1);
+		assert_not_loaded(&k, cases[i].words);
+		close(good);
+		close(fd);
+	}
+}
+END_TEST
+
+/* In a container, or a chroot, that was made without. */
+START_TEST(no_proc)
+{
+	int fd = image("innocent");
+	struct kernel k = foreign(fd, (char *)"who", 1);
+
+	ck_assert_int_eq(unshare(CLONE_NEWNS), 0);
+	ck_assert_int_eq(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	ck_assert_int_eq(mount("none", "/proc", "tmpfs", 0, NULL), 0);
+	assert_not_loaded(&k, ": there is no /proc here, through which it is loaded: mount it");
+	close(fd);
 }
 END_TEST
 
@@ -1026,6 +1104,11 @@ int main(void)
 	tcase_add_test(t, innocent_code_works);
 	tcase_add_test(t, ends_that_are_its_own);
 	tcase_add_test(t, bad_images);
+	tcase_add_test(t, images_of_other_machines);
+	if (may_mount())
+		tcase_add_test(t, no_proc);
+	else
+		be_skip("no_proc", "no fork, or no mounts can be made here");
 	tcase_add_test(t, foreign_and_installed_are_apart);
 	tcase_add_test(t, owners_are_apart);
 	tcase_add_test(t, dropped_kernels_are_loaded_anew);
