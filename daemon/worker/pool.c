@@ -395,9 +395,8 @@ static void *keeper_main(void *arg)
 			pthread_mutex_lock(&r->lock);
 			continue;
 		}
-		if (r->stop || pause_awake(r))
-			continue;
-		if (r->leaving)
+		/* It was not locked all the time, and who signals is not heard but by who waits. */
+		if (r->stop || pause_awake(r) || r->leaving || find_ended(r, END_OLD))
 			continue;
 		if (!r->workers && !r->staying) {
 			pthread_cond_wait(&r->keep, &r->lock);
