@@ -95,6 +95,7 @@ scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
 	--file $tests/shares:/arax/tests/shares \
 	--file $tests/stand-aside:/arax/tests/stand-aside \
 	--file $tests/images/until.so:/arax/tests/images/until.so \
+	--file $tests/images/ends.so:/arax/tests/images/ends.so \
 	--file $tests/told:/arax/tests/told \
 	--file selftests/system/saved.sh:/arax/tests/saved.sh \
 	--file selftests/system/commands.sh:/arax/tests/commands.sh \
