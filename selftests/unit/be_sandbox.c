@@ -67,8 +67,8 @@ static void setup_user(void)
 	setup();
 }
 
-/* Where the build lies in a folder of root's own a user can't run it; and who is one stays it. */
-static bool user_can_run(void)
+/* Whether @fails does not, in a process that ends with it: what it becomes it stays. */
+static bool a_child_can(int (*fails)(void))
 {
 	const char *fork_mode = getenv("CK_FORK");
 	int status;
@@ -78,24 +78,20 @@ static bool user_can_run(void)
 		return false;
 	pid = fork();
 	if (!pid)
-		_exit(become_user() || access("build/libexec/arax-worker", X_OK));
+		_exit(!!fails());
 	return pid > 0 && waitpid(pid, &status, 0) == pid && !status;
 }
 
-/* In a process that ends with it. */
-static bool may_mount(void)
+/* Where the build lies in a folder of root's own a user can't run it. */
+static int run_as_user(void)
 {
-	const char *fork_mode = getenv("CK_FORK");
-	int status;
-	pid_t pid;
+	return become_user() || access("build/libexec/arax-worker", X_OK);
+}
 
-	if (fork_mode && !strcmp(fork_mode, "no"))
-		return false;
-	pid = fork();
-	if (!pid)
-		_exit(unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
-		      mount("none", "/proc", "tmpfs", 0, NULL));
-	return pid > 0 && waitpid(pid, &status, 0) == pid && !status;
+static int hide_proc(void)
+{
+	return unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	       mount("none", "/proc", "tmpfs", 0, NULL);
 }
 
 static void setup_wide(void)
@@ -498,9 +494,7 @@ START_TEST(no_proc)
 	int fd = image("innocent");
 	struct kernel k = foreign(fd, (char *)"who", 1);
 
-	ck_assert_int_eq(unshare(CLONE_NEWNS), 0);
-	ck_assert_int_eq(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
-	ck_assert_int_eq(mount("none", "/proc", "tmpfs", 0, NULL), 0);
+	ck_assert_int_eq(hide_proc(), 0);
 	assert_not_loaded(&k, ": there is no /proc here, through which it is loaded: mount it");
 	/* Who looks for leaks at the end needs it. */
 	ck_assert_int_eq(umount("/proc"), 0);
@@ -1094,7 +1088,7 @@ int main(void)
 		tcase_add_test(t, hostile_root_gets_nowhere);
 	else
 		be_skip("hostile_root_gets_nowhere", "not root: workers have our uid");
-	if (geteuid() == 0 && !user_can_run()) {
+	if (geteuid() == 0 && !a_child_can(run_as_user)) {
 		be_skip("a user's daemon", "no fork, or other users can't reach the build");
 	} else if (geteuid() == 0) {
 		add_case(suite, "a user's daemon", setup_user, hostile_code_gets_nowhere);
@@ -1107,7 +1101,7 @@ int main(void)
 	tcase_add_test(t, ends_that_are_its_own);
 	tcase_add_test(t, bad_images);
 	tcase_add_test(t, images_of_other_machines);
-	if (may_mount())
+	if (a_child_can(hide_proc))
 		tcase_add_test(t, no_proc);
 	else
 		be_skip("no_proc", "no fork, or no mounts can be made here");
