@@ -338,7 +338,7 @@ void look_late(struct arax *ax, bool (*done)(void *), void *arg)
 		return;
 	start = QUIET_TICKS();
 	wait = load_relaxed(&q->ticks);
-	/* Forwards: two processors' clocks may differ. */
+	/* A clock that goes back, as that of another processor may, ends it: the difference is huge. */
 	while (QUIET_TICKS() - start < wait)
 		;
 	quiet_learn(q, ring_cq_ready(&ax->ring));
