@@ -141,6 +141,7 @@ void aside_begin(struct run *run)
 	struct aside *a = &run->aside;
 
 	run->rt.turn = &a->turn;
+	run->rt.unpaid_ns = 0;
 	atomic_store_explicit(&a->turn.ran_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&a->turn.want, RUNNER_WANT_NOTHING, memory_order_relaxed);
 	atomic_store_explicit(&a->turn.refused, false, memory_order_relaxed);
@@ -166,6 +167,8 @@ void aside_settle(struct run *run, struct graph_node *node, uint64_t all_ns, boo
 			     learn && !a->charged_ns);
 		device_of(run)->lanes_busy &= ~(1ull << run->token);
 	}
+	if (run->rt.unpaid_ns)
+		sched_charge(p->sched, node, run->device, run->rt.unpaid_ns, false);
 	if (learn && a->charged_ns)
 		sched_observe(p->sched, sched_kernel_key(node), run->device, sched_work(node),
 			      all_ns);

@@ -255,6 +255,7 @@ static int try_all(struct run *run, uint32_t device, int image, uint64_t deadlin
 		struct runner_task t = trial(run, i, image, deadline_ns);
 
 		err = runner_try(r, &t);
+		run->rt.unpaid_ns += t.unpaid_ns;
 	}
 	return err;
 }

@@ -8,6 +8,7 @@
 #include "daemon/worker/inside.h"
 
 #define UNMAP_LOOKS	50	/* that a worker which is told to unmap a buffer has at most */
+#define UNPAID_NS	5000000u	/* that it may use for it: a new worker costs about as much */
 
 static void unlink_worker(struct runner *r, struct worker *w)
 {
@@ -79,11 +80,27 @@ static int need_keeper(struct runner *r)
 	return 0;
 }
 
+/*
+ * (locked) Whatever an idle worker computes while it is awake its next launch pays for: by lanes, of
+ * which each has a part of the device's CPUs.
+ */
+static void note_unpaid(const struct runner *r, struct worker *w)
+{
+	struct worker_link *l = worker_link(w);
+	uint64_t now = worker_cpu_ns(w), cpus = (uint64_t)CPU_COUNT(&r->options.cpus);
+
+	if (now > l->woken_ns)
+		l->unpaid_ns += (now - l->woken_ns) * r->dev->info.lanes / (cpus ?: 1);
+	l->woken_ns = now;
+}
+
 /* (locked) Idle, but for something that it has been told: the keeper waits for that. */
 static void wake_up(struct runner *r, struct worker *w)
 {
-	if (!worker_link(w)->awake)
+	if (!worker_link(w)->awake) {
 		worker_link(w)->awake_looks = 0;
+		worker_link(w)->woken_ns = worker_cpu_ns(w);
+	}
 	worker_link(w)->awake = true;
 	pthread_cond_signal(&r->keep);
 }
@@ -183,7 +200,10 @@ static struct worker *take_idle(struct runner *r, const struct worker_key *key)
 
 	while ((w = find_idle(r, key))) {
 		if (worker_usable(w)) {
-			*worker_link(w) = (struct worker_link){ worker_link(w)->next, .busy = true };
+			if (worker_link(w)->awake)
+				note_unpaid(r, w);
+			worker_link(w)->busy = true;
+			worker_link(w)->awake = false;
 			return w;
 		}
 		unlink_worker(r, w);
@@ -237,17 +257,24 @@ static int take_place(struct runner *r, const struct worker_key *key, uint64_t d
 	return err;
 }
 
-int pool_take(struct runner *r, const struct runner_task *t, struct worker **worker)
+/* It has @w to itself. */
+static int have(struct runner_task *t, struct worker *w, struct worker **worker)
+{
+	t->unpaid_ns += worker_link(w)->unpaid_ns;
+	worker_link(w)->unpaid_ns = 0;
+	*worker = w;
+	return 0;
+}
+
+int pool_take(struct runner *r, struct runner_task *t, struct worker **worker)
 {
 	const struct worker_key key = key_of(r, t);
 	uint64_t deadline = t->deadline_ns;
 	struct worker *w = take_kept(r, &key);
 	int err;
 
-	if (w) {
-		*worker = w;
-		return 0;
-	}
+	if (w)
+		return have(t, w, worker);
 	if (!deadline && t->most_ns)
 		deadline = now_ns() + t->most_ns;
 	pthread_mutex_lock(&r->lock);
@@ -257,8 +284,7 @@ int pool_take(struct runner *r, const struct runner_task *t, struct worker **wor
 		return err;
 	if (w) {
 		worker_resume(w);
-		*worker = w;
-		return 0;
+		return have(t, w, worker);
 	}
 	/* Starting takes a millisecond: not under the lock. */
 	err = worker_start(&r->options, &key, &w);
@@ -358,14 +384,16 @@ static bool pause_awake(struct runner *r)
 	for (struct worker *w = r->workers; w; w = worker_link(w)->next) {
 		if (!worker_link(w)->awake)
 			continue;
+		note_unpaid(r, w);
 		/* Looks, a millisecond apart or more: on a busy machine both have less time. */
-		in_time = worker_link(w)->awake_looks++ < UNMAP_LOOKS;
+		in_time = worker_link(w)->awake_looks++ < UNMAP_LOOKS &&
+			  worker_link(w)->unpaid_ns < UNPAID_NS;
 		if (!worker_caught_up(w) && in_time) {
 			any = true;
 			continue;
 		}
-		/* Who does not do what it is told has to go for its memory to. */
-		if (worker_caught_up(w))
+		/* Who does not do what it is told has to go for its memory to, and for its threads. */
+		if (worker_caught_up(w) && worker_link(w)->unpaid_ns < UNPAID_NS)
 			worker_pause(w);
 		else
 			worker_set_stale(w);

@@ -146,6 +146,8 @@ enum runner_want { RUNNER_WANT_NOTHING, RUNNER_WANT_WAY, RUNNER_WANT_END };
  *		nothing has been done.  The caller's to clear
  * @late:	out, with -ETIMEDOUT: its deadline had passed before it began, so nothing has been
  *		done.  The caller's to clear
+ * @unpaid_ns:	added to: what its worker has used of a lane's time since its last launch, as it had
+ *		a buffer to unmap.  The caller's to clear
  * @reason:	out, of a task that fails by runner_submit(): why, or ""
  * @image:	of a foreign kernel that was built for this device (runner_build()): what that
  *		gave, plus 1; else 0, or the runner's
@@ -179,6 +181,7 @@ struct runner_task {
 	size_t why_len;
 	struct runner_turn *turn;
 	uint64_t most_ns;
+	uint64_t unpaid_ns;
 	uint32_t ticket;
 	uint32_t nr_after;
 	uint32_t after[ARAX_LANE_DEPTH - 1];

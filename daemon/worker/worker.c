@@ -252,6 +252,16 @@ void worker_pause(struct worker *w)
 		stop_by_signal(w);
 }
 
+uint64_t worker_cpu_ns(const struct worker *w)
+{
+	struct timespec ts;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(w->pid, &clock) || clock_gettime(clock, &ts))
+		return 0;
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
 /* In the midst of one: nobody else of that uid can undo that, and what it has started stops, too. */
 void worker_halt(struct worker *w)
 {

@@ -113,6 +113,9 @@ void worker_kill(struct worker *w);
 void worker_pause(struct worker *w);
 void worker_resume(struct worker *w);
 
+/* What its threads have had of all CPUs together; 0: it is gone. */
+uint64_t worker_cpu_ns(const struct worker *w);
+
 /* Whoever it is of, in the middle of a launch: but for processes that an installed kernel started. */
 void worker_halt(struct worker *w);
 void worker_go_on(struct worker *w);
@@ -146,6 +149,8 @@ struct worker_link {
 	bool busy;
 	bool awake;		/* idle, but not paused: it is to unmap something */
 	uint32_t awake_looks;	/* that the keeper has taken at it since */
+	uint64_t woken_ns;	/* worker_cpu_ns() when that was last looked at */
+	uint64_t unpaid_ns;	/* of a lane's time, that it has used since its last launch */
 	uint64_t last_used_ns;
 };
 
