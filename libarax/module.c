@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* Kernels of the program's own: calls of a service, in a queue for that alone. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -184,11 +184,31 @@ int arax_module_load(struct arax *ax, uint32_t kind, const void *image, uint64_t
 	return err;
 }
 
+/* Not by mapping it: a compiler may write it anew just now, and who cuts it off would end us. */
+static int read_image(int fd, const char *path, char *image, size_t bytes)
+{
+	size_t done = 0;
+	ssize_t n;
+
+	while (done < bytes) {
+		n = read(fd, image + done, bytes - done);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return error_set(-errno, "module %s", path);
+		if (!n)
+			return error_set(-EIO, "module %s: became shorter while it was read: is it being written?",
+					 path);
+		done += (size_t)n;
+	}
+	return 0;
+}
+
 int arax_module_load_file(struct arax *ax, uint32_t kind, const char *path,
 			  const struct arax_own_kernel *kernels, uint32_t nr,
 			  struct arax_kernel *loaded)
 {
-	void *image = MAP_FAILED;
+	char *image = NULL;
 	struct stat st;
 	int fd, err;
 
@@ -205,18 +225,17 @@ int arax_module_load_file(struct arax *ax, uint32_t kind, const char *path,
 	else
 		err = 0;
 	if (!err) {
-		image = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-		if (image == MAP_FAILED)
-			err = error_set(-errno, "module %s", path);
+		image = malloc((size_t)st.st_size);
+		err = image ? read_image(fd, path, image, (size_t)st.st_size) :
+			      error_set(-ENOMEM, "module %s", path);
 	}
 	if (fd >= 0)
 		close(fd);
-	if (err) {
+	if (err)
 		keep_log(ax, "");
-		return err;
-	}
-	err = arax_module_load(ax, kind, image, (uint64_t)st.st_size, kernels, nr, loaded);
-	munmap(image, (size_t)st.st_size);
+	else
+		err = arax_module_load(ax, kind, image, (uint64_t)st.st_size, kernels, nr, loaded);
+	free(image);
 	return err;
 }
 

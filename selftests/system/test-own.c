@@ -7,7 +7,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -340,6 +342,39 @@ TEST(own_kernels_are_many)
 		CHECK_EQ(stack_run(&s, &k[ARAX_MODULE_MAX_KERNELS - 1], 1, b, 1), 0);
 	}
 	CHECK_EQ(*(uint32_t *)arax_buffer_data(b), 6);
+	stack_close(&s);
+}
+
+static _Atomic int cut_enough;
+
+static void *cut(void *arg)
+{
+	const char *path = arg;
+
+	while (!cut_enough)
+		CHECK(!truncate(path, 0) && !truncate(path, 16 << 20));
+	return NULL;
+}
+
+/* As a compiler does that writes it anew: an error, perhaps, and no signal. */
+TEST(own_kernels_in_a_file_that_is_written)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	char path[] = "/tmp/arax-own.XXXXXX";
+	struct arax_kernel k;
+	pthread_t thread;
+	int fd = mkstemp(path), i;
+
+	need_workers(&s);
+	CHECK(fd >= 0 && !ftruncate(fd, 16 << 20));
+	cut_enough = 0;
+	CHECK_EQ(pthread_create(&thread, NULL, cut, path), 0);
+	for (i = 0; i < 50; i++)
+		CHECK(arax_module_load_file(s.ax, ARAX_DEVICE_CPU, path, own, 1, &k) < 0);
+	cut_enough = 1;
+	pthread_join(thread, NULL);
+	close(fd);
+	unlink(path);
 	stack_close(&s);
 }
 
