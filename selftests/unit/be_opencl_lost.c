@@ -27,6 +27,7 @@ static int launches_left;	/* until it breaks, with the last of them */
 static bool refuses;		/* that launch, too, and does not take it */
 static int contexts_refused;
 static bool fails_once;		/* to be finished */
+static int launched;
 
 /* A kernel that goes on until it has been asked for often enough. */
 static bool holds;
@@ -102,6 +103,7 @@ static cl_int CL_API_CALL enqueue_kernel(cl_command_queue q, cl_kernel k, cl_uin
 					 const size_t *local, cl_uint nr, const cl_event *before,
 					 cl_event *event)
 {
+	launched++;
 	if (!broken && code && !--launches_left)
 		broken = code;
 	if (broken && refuses)
@@ -417,10 +419,10 @@ static void hold_next(int asks)
 static int run_or_submit(struct device *dev, struct job *j, bool submit)
 {
 	struct arax_backend_done done;
+	int err = submit ? device_submit(dev, &j->run, 7) : device_run(dev, &j->run);
 
-	if (!submit)
-		return device_run(dev, &j->run);
-	ck_assert_int_eq(device_submit(dev, &j->run, 7), 0);
+	if (!submit || err)
+		return err;
 	ck_assert_int_eq(device_wait(dev, 0, &done), 0);
 	j->run.alone = done.flags & ARAX_DONE_ALONE;
 	return done.result;
@@ -449,6 +451,7 @@ END_TEST
 START_TEST(copies_of_a_launch_that_fail)
 {
 	const int32_t none = 0, zero[2] = { 0 };
+	int32_t got[2];
 	struct device *dev = open_one("\"zero-copy=no\"");
 	void *fail = load(dev, FAIL);
 	struct arax_launch_range r;
@@ -463,8 +466,13 @@ START_TEST(copies_of_a_launch_that_fail)
 	j.l.arg_len = 4;
 	for (int nth = 1; nth <= 3; nth++) {
 		copies_left = nth;
+		launched = 0;
 		ck_assert_int_eq(run_or_submit(dev, &j, _i), -EIO);
 		ck_assert_int_eq(copies_left, 0);
+		/* No kernel has seen what did not come, nor does anything come back of it. */
+		ck_assert_int_eq(launched, nth > 1 ? 1 : 0);
+		ck_assert_int_eq(device_copy_out(dev, 0, got, a, sizeof(got)), 0);
+		ck_assert(nth > 1 || !memcmp(got, zero, sizeof(got)));
 		ck_assert_int_eq(run_or_submit(dev, &j, _i), 0);
 	}
 	device_free(dev, a);

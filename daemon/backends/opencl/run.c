@@ -232,6 +232,22 @@ static int set_range(struct opencl_launch *x, uint32_t i)
 	return failed(x, "argument", cerr);
 }
 
+/*
+ * What the copies leave where one has failed may be anybody's, and would go back.  A kernel that waits
+ * for their events is nothing that all drivers survive (after.c), so it is this thread that does.
+ */
+static int await_staged(struct opencl_launch *x)
+{
+	cl_int err = CL_SUCCESS;
+
+	/* The last one's end is the end of all. */
+	if (x->nr_staged)
+		err = cl.WaitForEvents(1, &x->staged[x->nr_staged - 1].came);
+	for (uint32_t i = 0; !err && i < x->nr_staged; i++)
+		err = opencl_outcome(x->staged[i].came);
+	return failed(x, "copy of a misaligned range", err);
+}
+
 static int check_args(struct opencl_launch *x)
 {
 	const struct params *p = &x->k->params;
@@ -362,11 +378,8 @@ static int look_back(struct opencl_launch *x, uint64_t *device_ns)
 
 	if (err)
 		return failed(x, "launch", err);
-	for (uint32_t i = 0; !err && i < x->nr_staged; i++) {
-		err = opencl_outcome(x->staged[i].came);
-		if (!err)
-			err = opencl_outcome(x->staged[i].went);
-	}
+	for (uint32_t i = 0; !err && i < x->nr_staged; i++)
+		err = opencl_outcome(x->staged[i].went);
 	if (err)
 		return failed(x, "copy of a misaligned range", err);
 	err = opencl_outcome(x->fetched);
@@ -448,6 +461,8 @@ static int prepare(struct opencl_launch *x, bool *counts)
 	x->alone = false;
 	*counts = false;
 	err = x->k->program ? set_args(x) : find_buffers(x, mems);
+	if (!err)
+		err = await_staged(x);
 	if (!err)
 		err = set_result(x);
 	if (!err && x->k->program)
