@@ -17,7 +17,9 @@ void unfit_note(struct poller *p, const struct kernel *k, const struct device *d
 	/* Without memory for them: fewer words. */
 	if (!p->unfit || p->unfit[k->index])
 		return;
-	if (asprintf(&text, "%s: %s", dev->info.name, why[0] ? why : strerror(-err)) > 0)
+	/* What may be too long for a reason is at its end. */
+	if (asprintf(&text, "%s (as it is in %s, on %s)", why[0] ? why : strerror(-err), k->library,
+		     dev->info.name) > 0)
 		p->unfit[k->index] = text;
 }
 
@@ -49,8 +51,7 @@ void unfit_tell(const struct poller *p, const struct kernel *k)
 	uint32_t kinds = 0;
 
 	if (p->unfit && p->unfit[k->index]) {
-		reason_set("no device can run kernel %s, as it is in %s: %s", k->sig.name, k->library,
-			   p->unfit[k->index]);
+		reason_set("no device can run kernel %s: %s", k->sig.name, p->unfit[k->index]);
 		return;
 	}
 	for (uint32_t i = 0; i < p->nr_devs; i++)

@@ -25,6 +25,7 @@
 static const struct arax_backend *backend;
 static void *device;
 static char said[TEXT_MAX];	/* by the backend since the last question */
+static char reason[256];	/* by it, in short */
 static int output = -1;
 
 static void keep_words(int level, const char *plugin, const char *text)
@@ -36,9 +37,28 @@ static void keep_words(int level, const char *plugin, const char *text)
 		snprintf(said + n, sizeof(said) - n, "%s%s", n ? "\n" : "", text);
 }
 
+static void keep_reason(const char *text)
+{
+	snprintf(reason, sizeof(reason), "%s", text);
+}
+
 static const struct arax_backend_host host = {
 	.struct_size = sizeof(host), .api_version = ARAX_BACKEND_API, .log = keep_words,
+	.explain = keep_reason,
 };
+
+/* The first line, if no other one says it: it is all that some get to see. */
+static void put_reason_first(void)
+{
+	size_t n = strlen(reason);
+
+	if (!n || strstr(said, reason))
+		return;
+	said[TEXT_MAX - n - 2] = '\0';
+	memmove(said + n + 1, said, strlen(said) + 1);
+	memcpy(said, reason, n);
+	said[n] = '\n';
+}
 
 #define DRIVERS_FOLDER	WORKER_SCRATCH "/icd"
 
@@ -149,10 +169,12 @@ static void load(const struct worker_msg *msg, int fd, bool *keep, struct loaded
 	};
 
 	*keep = true;	/* for the image's other kernels */
-	said[0] = '\0';
+	said[0] = reason[0] = '\0';
 	k->err = backend->kernel_load(device, &desc, &k->kernel);
-	if (k->err)
-		k->why = strdup(said);
+	if (!k->err)
+		return;
+	put_reason_first();
+	k->why = strdup(said);
 }
 
 /* What loads here is in a program that has been compiled whole. */

@@ -288,8 +288,8 @@ static int build_installed(struct runner *r, const struct kernel *k)
 	log_err("kernel can't be built", log_str("kernel", k->sig.name),
 		log_str("device", r->dev->info.name), log_str("why", why), log_errno(err));
 	if (why[0])
-		reason_set("%s: %.*s", kernel_impl(k, r->dev->info.kind)->file,
-			   (int)strcspn(why, "\n"), why);
+		reason_set("%.*s (%s)", (int)strcspn(why, "\n"), why,
+			   kernel_impl(k, r->dev->info.kind)->file);
 	return err;
 }
 

@@ -889,11 +889,11 @@ static void take_text(const struct worker *w, char *why, size_t len)
 static __attribute__((cold)) void say_unloaded(const struct worker *w, const struct runner_task *t)
 {
 	const char *file = kernel_impl(t->kernel, w->kind)->file;
-	char why[REASON_LEN / 2];
+	char why[REASON_LEN];
 	uint64_t unsaid;
 
 	take_text(w, why, sizeof(why));
-	reason_set("kernel %s can't be loaded, %s: %s", t->kernel->sig.name, file, why);
+	reason_set("kernel %s can't be loaded: %s (%s)", t->kernel->sig.name, why, file);
 	if (!t->kernel->foreign && complaints_say_now(&unloaded, w->key.uid, &unsaid))
 		log_warn("worker can't load kernel", log_str("kernel", t->kernel->sig.name),
 			 log_str("file", file), log_u64("uid", w->key.uid), log_str("reason", why),

@@ -243,18 +243,27 @@ broken() {
 	! LD_LIBRARY_PATH=build/lib "$arax" run --verbose --kind opencl --kernels "$work/data" \
 		"$work/use" >"$work/broken" 2>&1 &&
 		grep -q "kernel can't be built.*undeclared identifier 'y'" "$work/broken" &&
-		grep -q "no device can run kernel logistic_map.*does not compile for" "$work/broken"
+		grep -q "no device can run kernel logistic_map: it does not compile: error: [^/]*undeclared identifier 'y'" \
+			"$work/broken"
 }
 closed_in "and what does not compile is in the log, and in the program's error" broken
 
 # The same program brings the source itself.
 brought() {
-	LD_LIBRARY_PATH=$PWD/build/lib "$arax" run --kind "$1" "$work/use" "$work/one/logistic.c"
+	LD_LIBRARY_PATH=$PWD/build/lib "$arax" run --kind "$1" "$work/use" "$work/${2-one}/logistic.c"
 }
 brought_runs() {
 	brought opencl >"$work/brought" && cmp "$work/map.opencl" "$work/brought"
 }
 closed_in "OpenCL C that the program brings: the same bits" brought_runs
+
+brought_broken() {
+	! brought opencl data >"$work/broken" 2>&1 &&
+		grep -q "loading a module: it does not compile: error: [^/]*undeclared identifier 'y'" \
+			"$work/broken"
+}
+# Shorter than what begins with where it lies and for what it was compiled.
+closed_in "and if it does not compile, its error begins with why" brought_broken
 
 brought_to_none() {
 	! brought cpu >"$work/refused" 2>&1 && grep -q 'there is no device of kind 1 here' "$work/refused"

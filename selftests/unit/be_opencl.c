@@ -1502,6 +1502,27 @@ START_TEST(errors_come_first)
 }
 END_TEST
 
+static const struct {
+	const char *line, *shorter;
+} places[] = {
+	{ "error: /a/b c/d.cl:3:4: a/b", "error: d.cl:3:4: a/b" }, { "/a/d.cl:3: wrong", "d.cl:3: wrong" },
+	{ "3:4: error: /a/b", "3:4: error: /a/b" }, { "error: no /a/b: none", "error: no /a/b: none" },
+	{ "a/b:3: wrong", "a/b:3: wrong" }, { "/", "/" }, { "", "" },
+};
+
+START_TEST(places_are_short)
+{
+	char text[64];
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		build_log_shorten(places[i].line, text, sizeof(text));
+		ck_assert_str_eq(text, places[i].shorter);
+	}
+	build_log_shorten("/a/b:3: wrong", text, 4);
+	ck_assert_str_eq(text, "b:3");
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("opencl");
@@ -1548,6 +1569,7 @@ int main(void)
 	tcase_add_test(t, no_driver);
 	tcase_add_loop_test(t, bad_drivers, 0, sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(t, errors_come_first);
+	tcase_add_test(t, places_are_short);
 	tcase_add_loop_test(much, bad_driver_of_several, 0, 3);
 	tcase_add_test(much, no_stale_arguments);
 	tcase_add_loop_test(much, bad_compilers, 0, sizeof(compilers) / sizeof(compilers[0]));

@@ -409,7 +409,8 @@ unfit() { # WHAT REASON ADDRESSING KIND SYMBOL [CONFIGURATION]: of a vadd like t
 mkdir "$tmp/unfit"
 cp build/examples/kernels/montecarlo.so "$tmp/unfit/unfit.so"
 unfit 'a kernel that is not in its file' 'unfit.so has no function add_up' launch cpu add_up
-says ': no device can run kernel vadd, as it is in unfit 1: cpu0: ' 'and of which one'
+says ': no device can run kernel vadd: ' 'and of which one'
+says ' (as it is in unfit 1, on cpu0' 'and of which library, and where'
 unfit 'one that needs a process, and a device with memory' 'its "addressing" is "data"' \
 	data cpu mc_pi 'cpu { memory = "64M" }'
 unfit 'one for other devices' 'it is there for opencl, the devices are of kind cpu' \

@@ -56,7 +56,6 @@ void opencl_explain(const char *fmt, ...)
 	char text[256];
 	va_list ap;
 
-	/* A worker's has none. */
 	if (araxd->struct_size < sizeof(*araxd) || !araxd->explain)
 		return;
 	va_start(ap, fmt);

@@ -11,4 +11,7 @@
  */
 void build_log_each(char *text, size_t bytes, void (*tell)(void *arg, const char *line), void *arg);
 
+/* @line with the place in the source, if one is named, by the file alone: what is wrong comes behind it. */
+void build_log_shorten(const char *line, char *text, size_t len);
+
 #endif /* ARAX_DAEMON_BACKENDS_OPENCL_BUILD_LOG_H */

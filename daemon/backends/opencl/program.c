@@ -199,7 +199,7 @@ static void tell_line(void *arg, const char *line)
 	struct telling *t = arg;
 
 	if (!t->lines)
-		snprintf(t->first, sizeof(t->first), "%s", line);
+		build_log_shorten(line, t->first, sizeof(t->first));
 	if (t->lines++ < opencl_options.log_lines)
 		opencl_log(ARAX_LOG_ERR, "%s: %s", t->file, line);
 }
