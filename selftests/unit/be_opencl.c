@@ -980,21 +980,32 @@ START_TEST(cache_is_used_and_mended)
 }
 END_TEST
 
+/* However that is written. */
+static const char *const includings[] = {
+	"# include \"%s\"", "#/**/include \"%s\"", "#\\\ninclude \"%s\"", "#inc\\ \r\nlude \"%s\"",
+	"#\f/* a */ /**\\\n/import \"%s\"", "%%:include_next \"%s\"", "?\?=inc?\?/\nlude \"%s\"",
+	"#if __has_include(\"%s\")\n#define BY 8\n#endif\n#ifndef BY\n#define BY 0\n#endif",
+};
+
 /* What it includes may have changed, and is not in the text. */
 START_TEST(includes_are_not_cached)
 {
-	int32_t x[1] = { 1 };
+	char text[512], path[UNIT_TMP_LEN + 8];
+	bool asks = strstr(includings[_i], "has");
 	struct arax_launch_range r;
+	int32_t x[1] = { 1 };
 	struct device *dev;
-	char text[512];
+	size_t n;
 	void *k;
 
-	snprintf(text, sizeof(text), "# include \"%s/by.h\"\n__kernel void k(__global int *x, ulong n) { x[0] += BY; }",
-		 folder);
+	snprintf(path, sizeof(path), "%s/by.h", folder);
+	n = (size_t)snprintf(text, sizeof(text), includings[_i], path);
+	snprintf(text + n, sizeof(text) - n, "\n__kernel void k(__global int *x, ulong n) { x[0] += BY; }");
 	be_write(folder, "by.cl", text);
 	for (int by = 3; by <= 5; by += 2) {
 		snprintf(text, sizeof(text), "#define BY %d\n", by);
-		be_write(folder, "by.h", text);
+		if (!asks || by == 5)
+			be_write(folder, "by.h", text);
 		dev = open_one("");
 		ck_assert_int_eq(load_from(dev, "by.cl", "k", "k(inout i32 x[])", &k), 0);
 		ck_assert_int_eq(count_entries(), 0);
@@ -1008,7 +1019,19 @@ START_TEST(includes_are_not_cached)
 }
 END_TEST
 
-/* Of a part of a device, too: PoCL names the whole one in its programs. */
+/* What only has the word in it is. */
+START_TEST(others_are_cached)
+{
+	struct device *dev = open_one("");
+	void *k;
+
+	be_write(folder, "by.cl", "/* It may include: whatever. */\n__kernel void k(int include) { int embed = include; }");
+	ck_assert_int_eq(load_from(dev, "by.cl", "k", "k(i32 include)", &k), 0);
+	ck_assert_int_eq(count_entries(), 1);
+	device_kernel_unload(dev, k);
+}
+END_TEST
+
 START_TEST(cache_of_sub_devices)
 {
 	struct device *dev;
@@ -1558,7 +1581,8 @@ int main(void)
 	tcase_add_test(much, arguments_are_checked);
 	tcase_add_test(much, bad_sources);
 	tcase_add_loop_test(much, cache_is_used_and_mended, 0, sizeof(spoilings) / sizeof(spoilings[0]));
-	tcase_add_test(much, includes_are_not_cached);
+	tcase_add_loop_test(much, includes_are_not_cached, 0, sizeof(includings) / sizeof(includings[0]));
+	tcase_add_test(much, others_are_cached);
 	tcase_add_test(t, cache_of_others);
 	tcase_add_test(t, cache_without_room);
 	tcase_add_test(t, cache_of_sub_devices);

@@ -11,6 +11,7 @@
  * Drivers know that after compiling source, and many no longer when they load a
  * binary: so it is kept beside the binary.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -392,23 +393,65 @@ static int load_built(struct opencl_device *d, const struct blob *file, struct o
 	return err;
 }
 
+static bool is_blank(char c)
+{
+	return !c || isspace((unsigned char)c);
+}
+
+/* A copy in which no line goes on, for whatever ends the first one.  NULL: no memory. */
+static char *join_lines(const struct blob *file, size_t *bytes)
+{
+	const char *p = file->data, *end = p + file->bytes;
+	char *text = malloc(file->bytes + 1), *to = text;
+
+	while (text && p < end) {
+		size_t n = *p == '\\' ? 1 : end - p >= 3 && !memcmp(p, "?\?/", 3) ? 3 : 0;
+
+		if (!n)
+			*to++ = *p++;
+		else
+			for (p += n; p < end && is_blank(*p); p++)
+				;
+	}
+	*bytes = (size_t)(to - text);
+	return text;
+}
+
+static bool names_a_file(const char *begin, const char *end, const char *word)
+{
+	/* What a directive begins with, or a comment behind that; and what is asked for in an #if. */
+	static const char *const before[] = { "#", "%:", "?\?=", "*/", "__has_" };
+	const char *p = begin, *at;
+
+	/* Also in a comment: that costs a compilation. */
+	for (; (p = memmem(p, (size_t)(end - p), word, strlen(word))); p++) {
+		for (at = p; at > begin && is_blank(at[-1]); at--)
+			;
+		for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++) {
+			size_t n = strlen(before[i]);
+
+			if ((size_t)(at - begin) >= n && !memcmp(at - n, before[i], n))
+				return true;
+		}
+	}
+	return false;
+}
+
 /*
  * Then the text is not all there is: a driver looks such a file up when it compiles, and neither the
  * cache nor anybody else here knows which one it was, and whether it has changed.
  */
 static bool includes(const struct blob *file)
 {
-	static const char word[] = "include";
-	const char *begin = (const char *)file->data, *end = begin + file->bytes, *p = begin, *at;
+	static const char *const words[] = { "include", "import", "embed" };
+	size_t bytes;
+	char *text = join_lines(file, &bytes);
+	bool found = !text;
 
-	/* Also in a comment: that costs a compilation. */
-	for (; (p = memmem(p, (size_t)(end - p), word, sizeof(word) - 1)); p++) {
-		for (at = p; at > begin && (at[-1] == ' ' || at[-1] == '\t'); at--)
-			;
-		if (at > begin && (at[-1] == '#' || at[-1] == ':'))
-			return true;
-	}
-	return false;
+	for (size_t i = 0; !found && i < sizeof(words) / sizeof(words[0]); i++)
+		found = names_a_file(text, text + bytes, words[i]);
+	free(text);
+	return found;
 }
 
 /* ------------------------------------------------------------------ */
@@ -533,11 +576,12 @@ static int make(struct opencl_device *d, const struct arax_backend_kernel *k,
 		const struct blob *file, struct opencl_program *p)
 {
 	char text[sizeof(d->key) + 128];
-	const char *key = includes(file) ? NULL : text;
+	const char *key;
 	int err;
 
 	if (opencl_options.built)
 		return load_built(d, file, p);
+	key = includes(file) ? NULL : text;
 	snprintf(text, sizeof(text), "%s|" OPTIONS "|%016" PRIx64, d->key,
 		 hash(opencl_prelude, strlen(opencl_prelude)));
 	err = key ? load_cached(d, key, k, file, p) : -ENOENT;
