@@ -12,6 +12,7 @@
 
 #include "daemon/backends/opencl/build_log.h"
 #include "daemon/backends/opencl/built.h"
+#include "daemon/backends/opencl/opencl.h"
 #include "daemon/reason.h"
 #include "selftests/unit/be_opencl.h"
 #include "selftests/unit/refuse_call.h"
@@ -902,6 +903,51 @@ START_TEST(built_is_read_again)
 }
 END_TEST
 
+static const struct {
+	const char *table;
+	int err;
+} tables[] = {
+	{ "k\tg:int*:\tp:ulong:\n", 0 }, { "k\t?\t?\n", 0 }, { "k\t?x\t?y\n", 0 }, { "l\n", -ENOENT }, { "", -ENOENT },
+	{ "k\n", -ENOEXEC }, { "k\t\t\n", -ENOEXEC }, { "k\tg\tp\n", -ENOEXEC }, { "k\tg:\tp:\n", -ENOEXEC },
+	{ "k\tg:int*:\t\n", -ENOEXEC }, { "k\tg:int*\tp:\n", -ENOEXEC }, { "k\t?\tp:ulong:x\n", 0 },
+};
+
+/* Who compiles may have become somebody else's: what it says of a kernel is right, or that is refused. */
+START_TEST(tables_are_anybodys)
+{
+	char path[UNIT_TMP_LEN + 8], text[] = "__kernel void k(__global int *x, ulong n) { }", *table;
+	const struct arax_backend_kernel desc = { .size = sizeof(desc), .file = "k", .symbol = "k" };
+	const struct blob source = { text, sizeof(text) - 1 };
+	struct device *dev = open_one("");
+	struct opencl_device *bare;
+	struct blob binary, file;
+	int fd;
+	void *k;
+
+	ck_assert_int_eq(opencl_device_open_bare(0, &bare), 0);
+	fd = memfd_create("built", MFD_CLOEXEC);
+	ck_assert_int_eq(opencl_program_compile(bare, &desc, &source, fd), 0);
+	file.bytes = (size_t)lseek(fd, 0, SEEK_END);
+	file.data = malloc(file.bytes);
+	ck_assert_int_eq(pread(fd, file.data, file.bytes, 0), file.bytes);
+	close(fd);
+	ck_assert_int_eq(built_read(&file, &table, &binary), 0);
+	free(table);
+	snprintf(path, sizeof(path), "%s/built", folder);
+	be_write(folder, "built", "");
+	opencl_options.built = true;
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+		fd = open(path, O_RDWR | O_TRUNC);
+		ck_assert_int_eq(built_write(fd, tables[i].table, &binary), 0);
+		close(fd);
+		ck_assert_int_eq(load_from(dev, "built", "k", "k(inout i32 x[])", &k), tables[i].err);
+		if (!tables[i].err)
+			device_kernel_unload(dev, k);
+	}
+	free(file.data);
+}
+END_TEST
+
 /* ------------------------------------------------------------------ */
 /* The cache                                                             */
 
@@ -1587,6 +1633,7 @@ int main(void)
 	tcase_add_test(t, cache_without_room);
 	tcase_add_test(t, cache_of_sub_devices);
 	tcase_add_test(t, built_is_read_again);
+	tcase_add_test(t, tables_are_anybodys);
 	tcase_add_test(t, cache_is_bounded);
 	tcase_add_loop_test(t, options_are_checked, 0, sizeof(options) / sizeof(options[0]));
 	tcase_add_loop_test(t, patterns_choose, 0, 2);

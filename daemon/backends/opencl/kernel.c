@@ -30,23 +30,25 @@ struct arg {
 	char type[128];
 };
 
+/*
+ * @line is at its tab, of which check_args() has counted as many as it asks for.  What else is written
+ * there is another process's word: one that is not what it says it is takes nothing from its neighbours.
+ */
 static const char *next_arg(const char *line, struct arg *a)
 {
-	const char *colon;
+	const char *end = line + 1 + strcspn(line + 1, "\t\n"), *colon;
 
 	memset(a, 0, sizeof(*a));
-	if (*line != '\t')
-		return NULL;
 	line++;
-	if (*line == '?')
-		return line + 1;
-	a->known = true;
+	a->known = *line != '?';
+	if (end - line < 2)
+		return end;
 	a->space = *line;
 	line += 2;
-	colon = line + strcspn(line, ":\n");
+	colon = line + strcspn(line, ":\t\n");
 	snprintf(a->type, sizeof(a->type), "%.*s", (int)(colon - line), line);
 	a->constant = colon[0] == ':' && colon[1] == 'c';
-	return colon + 1 + a->constant;
+	return end;
 }
 
 /* "float" or "float*", with or without the space that some put before the star. */
