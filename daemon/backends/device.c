@@ -361,7 +361,7 @@ static int load_backend(struct devices *d, const char *name, const char *file,
 			const struct config_list *options, const struct config *cpu)
 {
 	struct backend *b = &d->backends[d->nr_backends];
-	char why[512] = "";
+	char why[512] = "", reason[REASON_LEN];
 	int err;
 
 	for (uint32_t i = 0; i < d->nr_backends; i++)
@@ -386,8 +386,14 @@ static int load_backend(struct devices *d, const char *name, const char *file,
 		return err;
 	}
 	b->loaded = true;
+	reason_forget();
 	err = configure_backend(b, options, cpu);
-	if (err)
+	/* Of all options together; what one of them did was said. */
+	reason_take(reason);
+	if (err && reason[0])
+		log_err("backend can't be configured", log_str("backend", name),
+			log_str("reason", reason));
+	else if (err)
 		log_err("backend can't be configured", log_str("backend", name), log_errno(err));
 	return err;
 }

@@ -267,6 +267,21 @@ static int sim_config(const char *key, const char *value)
 	return ok ? 0 : -EINVAL;
 }
 
+/* How many devices there are may be said after which is lost. */
+static int sim_config_complete(void)
+{
+	const struct sim_machine *m = present;
+
+	for (uint32_t i = m->devices; i < MAX_LOST; i++) {
+		if (!m->lost_ns[i])
+			continue;
+		reason_set("lose=%u:... is of no device: they are numbered from 0 to %u; lose one of these, or raise devices",
+			   i, m->devices - 1);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 /* ------------------------------------------------------------------ */
 /* Devices                                                             */
 
@@ -467,6 +482,7 @@ const struct arax_backend sim_backend = {
 	.load = sim_load,
 	.unload = sim_unload,
 	.config = sim_config,
+	.config_complete = sim_config_complete,
 	.probe = sim_probe,
 	.open = sim_open,
 	.close = sim_close,

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "daemon/backends/builtin.h"
+#include "daemon/reason.h"
 #include "selftests/unit/be_test.h"
 #include "uapi/arax.h"
 
@@ -63,6 +64,22 @@ static const struct {
 START_TEST(keys_are_checked)
 {
 	ck_assert_int_eq(b->config(values[_i].key, values[_i].value), values[_i].err);
+}
+END_TEST
+
+/* In whichever order the two come. */
+START_TEST(only_a_device_that_there_is_can_be_lost)
+{
+	char why[REASON_LEN];
+
+	ck_assert_int_eq(b->config_complete(), 0);
+	ck_assert_int_eq(b->config("lose", "3:500"), 0);
+	ck_assert_int_eq(b->config_complete(), -EINVAL);
+	reason_take(why);
+	ck_assert_msg(strstr(why, "lose=3:... is of no device: they are numbered from 0 to 0;"),
+		      "%s", why);
+	ck_assert_int_eq(b->config("devices", "4"), 0);
+	ck_assert_int_eq(b->config_complete(), 0);
 }
 END_TEST
 
@@ -314,6 +331,7 @@ int main(void)
 	tcase_set_timeout(c, 120);
 	tcase_add_checked_fixture(c, load, unload);
 	tcase_add_loop_test(c, keys_are_checked, 0, sizeof(values) / sizeof(values[0]));
+	tcase_add_test(c, only_a_device_that_there_is_can_be_lost);
 	tcase_add_test(c, devices_are_as_told);
 	tcase_add_test(c, memory_is_the_devices_own);
 	tcase_add_test(c, copies_take_their_time);

@@ -371,6 +371,9 @@ configured 'run with a cost without its parts' 'want NAME:BASE_US:NS_PER_ITEM' \
 	'backend "sim" { options = { "cost=sgemm:20" } }'
 configured 'run with a loss that has no time' 'want INDEX:MS' \
 	'backend "sim" { options = { "lose=0" } }'
+configured 'run with a loss of a device that there is not' \
+	'lose=7:... is of no device: they are numbered from 0 to 3' \
+	'backend "sim" { options = { "lose=7:1", "devices=4" } }'
 echo 'filter "delay" { devices = "gpu*"' >"$tmp/unused.conf"
 echo 'options = { "run-ms=0" } } filter "delay.all" { options = { "run-ms=0" } }' >>"$tmp/unused.conf"
 is 0 'run with a filter for devices that are not there' $arax run --config "$tmp/unused.conf" -- true
