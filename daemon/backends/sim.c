@@ -339,6 +339,12 @@ static bool is_lost(const struct sim_device *d)
 	return d->lost_at && now_ns() >= d->lost_at;
 }
 
+/* What is under way when the device is lost is over then. */
+static void sleep_on(const struct sim_device *d, uint64_t end)
+{
+	sleep_until(d->lost_at && d->lost_at < end ? d->lost_at : end);
+}
+
 /* ------------------------------------------------------------------ */
 /* Kernels                                                             */
 
@@ -395,7 +401,7 @@ static int sim_run(void *dev, struct arax_backend_run *run)
 		body.flags |= ARAX_RUN_INLINE;
 		err = cpu_backend.run(NULL, &body);
 		end = start + (uint64_t)cost_of(d->machine, run);
-		sleep_until(end);
+		sleep_on(d, end);
 		/* Who comes next begins then, though this thread woke up later; but for a long body. */
 		line_leave(&d->compute, now_ns() - end < SIM_LATE_NS ? end : now_ns());
 	} else {
@@ -459,8 +465,8 @@ static int copy(struct sim_device *d, bool in, void *to, const void *from, uint6
 		return -ENODEV;
 	end = line_take(&d->links[!in], m->ns_per_byte * (double)bytes) + m->latency_ns;
 	memcpy(to, from, bytes);
-	sleep_until(end);
-	return 0;
+	sleep_on(d, end);
+	return is_lost(d) ? -ENODEV : 0;
 }
 
 static int sim_copy_in(void *dev, uint32_t lane, uint64_t to, const void *from, uint64_t bytes)

@@ -183,6 +183,44 @@ struct loaded {
 	uint32_t flags;
 };
 
+/* What is under way is over when the device is, and not as late as it would have been. */
+START_TEST(what_runs_on_a_device_is_lost_with_it)
+{
+	int runs = 0;
+	struct arax_launch_range range = { .data = &runs, .length = sizeof(runs), .count = 1 };
+	struct arax_launch launch = {
+		.size = sizeof(launch), .nr_ranges = 1, .ranges = &range,
+		.grid = { 1, 1, 1 }, .block = { 1, 1, 1 }, .group_end = 1,
+	};
+	struct loaded k = { .fn = count_run };
+	struct arax_backend_run run = {
+		.size = sizeof(run), .kernel = &k, .launch = &launch, .name = "slow",
+	};
+	static char bytes[20000];
+	uint64_t start, a;
+	void *dev;
+
+	ck_assert_int_eq(b->config("lose", "0:100"), 0);
+	ck_assert_int_eq(b->config("cost", "slow:20000000:0"), 0);
+	ck_assert_int_eq(b->config("gb-per-s", "0.000001"), 0);
+	dev = open_device(0);
+	start = now_ns();
+	ck_assert_int_eq(b->run(dev, &run), -ENODEV);
+	ck_assert_uint_lt(now_ns() - start, 10000000000u);
+	b->close(dev);
+	for (int in = 0; in < 2; in++) {
+		dev = open_device(0);
+		ck_assert_int_eq(b->alloc(dev, sizeof(bytes), 0, &a), 0);
+		start = now_ns();
+		ck_assert_int_eq(in ? b->copy_in(dev, 0, a, bytes, sizeof(bytes)) :
+				      b->copy_out(dev, 0, bytes, a, sizeof(bytes)), -ENODEV);
+		ck_assert_uint_lt(now_ns() - start, 10000000000u);
+		b->free(dev, a);
+		b->close(dev);
+	}
+}
+END_TEST
+
 /* By its own cost, of whichever kernel; and some of them fail, the same ones each time. */
 START_TEST(launches_take_their_time_and_chance)
 {
@@ -337,6 +375,7 @@ int main(void)
 	tcase_add_test(c, copies_take_their_time);
 	tcase_add_test(c, who_is_due_first_begins_first);
 	tcase_add_test(c, a_lost_device_says_so);
+	tcase_add_test(c, what_runs_on_a_device_is_lost_with_it);
 	tcase_add_test(c, launches_take_their_time_and_chance);
 	suite_add_tcase(suite, c);
 	r = srunner_create(suite);
