@@ -546,7 +546,6 @@ static int make_sched(struct sim *sim, const char *policy)
 
 	sim->sched = sched_create(&params);
 	if (!sim->sched) {
-		sim->why = "out of memory";	/* or see no_such_policy() */
 		return -errno;
 	}
 	for (uint32_t i = 0; i < sc->nr_devices; i++)
@@ -682,18 +681,22 @@ static void clean_up(struct sim *sim)
 	free(sim->task_of);
 }
 
-static void no_such_policy(char *error, size_t len, const char *policy)
+bool sim_has_policy(const char *name, char *error, size_t len)
 {
 #define NAME(c_name, name) name,
 	static const char *const names[] = { SCHED_POLICIES(NAME) };
 #undef NAME
 	size_t used;
 
-	snprintf(error, len, "no such policy: %s; there are", policy);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(names[i], name))
+			return true;
+	snprintf(error, len, "no such policy: %s; there are", name);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		used = strlen(error);
 		snprintf(error + used, len - used, "%s %s", i ? "," : "", names[i]);
 	}
+	return false;
 }
 
 int sim_run(const struct scenario *sc, const struct sim_options *o, struct sim_result *result,
@@ -701,9 +704,13 @@ int sim_run(const struct scenario *sc, const struct sim_options *o, struct sim_r
 {
 	struct sim sim = { .sc = sc, .o = o, .r = result };
 	uint64_t start = wall_ns(), cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	const char *policy = o->policy ? o->policy : sc->policy;
 	int err;
 
 	*result = (struct sim_result){ 0 };
+	/* A scenario that a program put together may name none: then it is the first one. */
+	if (*policy && !sim_has_policy(policy, error, len))
+		return -EINVAL;
 	sim.host_runs.next = &sim.host_runs;
 	sim.host_runs.prev = &sim.host_runs;
 	err = prepare(&sim);
@@ -712,10 +719,7 @@ int sim_run(const struct scenario *sc, const struct sim_options *o, struct sim_r
 		err = sim.err;
 	}
 	if (err) {
-		if (err == -EINVAL)
-			no_such_policy(error, len, o->policy ? o->policy : sc->policy);
-		else
-			snprintf(error, len, "%s", sim.why ? sim.why : "out of memory");
+		snprintf(error, len, "%s", sim.why ? sim.why : "out of memory");
 	} else {
 		for (uint32_t i = 0; i < sc->nr_devices; i++) {
 			device_book(&sim.devices[i]);

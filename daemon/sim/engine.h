@@ -105,6 +105,9 @@ struct sim_options {
 	uint64_t limit_ns;
 };
 
+/* Whether a policy is called so; else @error says which there are. */
+bool sim_has_policy(const char *name, char *error, size_t len);
+
 /* 0, or a negative errno with @error saying why.  sim_result_fini() in either case. */
 int sim_run(const struct scenario *sc, const struct sim_options *o, struct sim_result *result,
 	    char *error, size_t len);

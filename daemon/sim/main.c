@@ -164,13 +164,15 @@ int main(int argc, char **argv)
 		{ NULL, 0, NULL, 0 },
 	};
 	struct arguments a = { .bound = true };
-	char *end;
+	char error[256], *end;
 	int c;
 
 	while ((c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
 		switch (c) {
 		case 'p':
 			a.policy = optarg;
+			if (!sim_has_policy(optarg, error, sizeof(error)))
+				return wrong(error, NULL);
 			break;
 		case 's':
 			errno = 0;

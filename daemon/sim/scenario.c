@@ -9,6 +9,7 @@
 
 #include "daemon/sim/contexts.h"
 #include "daemon/sim/dag.h"
+#include "daemon/sim/engine.h"
 #include "daemon/sim/event.h"
 #include "daemon/sim/generate.h"
 #include "daemon/sim/reader.h"
@@ -655,11 +656,13 @@ static void read_root(struct build *b, json_t *root, const uint64_t *seed)
 	};
 	struct scenario *sc = b->sc;
 	struct reader *r = &b->r;
-	char models[SIM_NAME];
+	char models[SIM_NAME], why[192];
 
 	reader_keys(r, root, known);
 	reader_string(r, root, "name", sc->name, sizeof(sc->name), "scenario");
 	reader_string(r, root, "policy", sc->policy, sizeof(sc->policy), "eft");
+	if (!r->err && !sim_has_policy(sc->policy, why, sizeof(why)))
+		reader_fail(r, -EINVAL, "policy", "%s", why);
 	reader_string(r, root, "models", models, sizeof(models), "warm");
 	if (strcmp(models, "warm") && strcmp(models, "cold"))
 		reader_fail(r, -EINVAL, "models", "must be \"warm\" (run times are known) or \"cold\"");

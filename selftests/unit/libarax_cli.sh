@@ -78,8 +78,10 @@ is 1 'sim wants one that is there' $arax sim /nonexistent.json
 is 2 'sim takes no seed below 0' $arax sim x.json --seed -1
 is 1 'sim wants a scenario in JSON' $arax sim selftests/unit/libarax_cli.sh
 says 'libarax_cli.sh:1: column' 'and says where it is none'
-is 1 'sim wants a policy that there is' $arax sim examples/scenarios/two-tenants.json --policy best
+is 2 'sim wants a policy that there is' $arax sim examples/scenarios/two-tenants.json --policy best
 says 'no such policy: best; there are eft, fair' 'and which there are'
+is 2 'sim wants a policy with a name' $arax sim examples/scenarios/two-tenants.json --policy ''
+says 'no such policy: ; there are eft, fair' 'and says so'
 is 0 'sim takes --ahead' $arax sim examples/scenarios/cholesky.json --no-bound --ahead
 is 0 'sim takes --on-lane' $arax sim examples/scenarios/cholesky.json --no-bound --on-lane
 says 'inputs of 0 tasks before their lanes, results of 0 behind them' 'and has nothing beside lanes'

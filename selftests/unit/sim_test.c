@@ -1231,6 +1231,7 @@ static const struct {
 	{ "\"name\": \"n\"", "\"name\": \"\\t\"", "not printable", 2 },
 	{ "\"seed\": 1", "\"seed\": -1", "seed: -1 is not within 0", 2 },
 	{ "\"seed\": 1", "\"seed\": 1.5", "seed: must be a whole number", 2 },
+	{ "\"policy\": \"eft\"", "\"policy\": \"best\"", "policy: no such policy: best; there are eft, fair, rr,", 2 },
 	{ "\"models\": \"warm\"", "\"models\": \"hot\"", "models: must be \"warm\"", 2 },
 	{ "\"jitter\": 0", "\"jitter\": 2", "jitter: 2 is not within 0 to 0.9", 2 },
 	{ "\"task_failure\": 0", "\"task_failure\": \"no\"", "task_failure: must be a number from 0 to 1", 2 },
