@@ -443,7 +443,10 @@ static void read_shape(struct build *b, json_t *obj, const char *type, struct ge
 		g->tiles = reader_count(&b->r, obj, "tiles", 1, 512, UINT64_MAX);
 		g->tile = reader_count(&b->r, obj, "tile", 1, 65536, UINT64_MAX);
 	} else if (!is_trace) {
-		g->n = reader_count(&b->r, obj, "n", 100, 1ull << 36, UINT64_MAX);
+		/* Of a picture it is the side: the elements are its square. */
+		bool side = !strcmp(type, "img") || !strcmp(type, "dl");
+
+		g->n = reader_count(&b->r, obj, "n", 100, side ? 1ull << 20 : 1ull << 36, UINT64_MAX);
 		g->rounds = reader_count(&b->r, obj, "rounds", 1, 1u << 16, 1);
 	}
 }

@@ -1284,6 +1284,10 @@ static const struct {
 	  "\"type\": \"lu\", \"tiles\": 2, \"tile\": 4", "lu needs the kernel 'getrf': add it", 11 },
 	{ "\"type\": \"streams\", \"width\": 2, \"length\": 2, \"kernels\": [ \"k\" ], \"work\": 7, \"mb\": 2",
 	  "\"type\": \"trace\", \"file\": \"/nonexistent\"", "/nonexistent: No such file", 11 },
+	{ "\"type\": \"streams\", \"width\": 2, \"length\": 2, \"kernels\": [ \"k\" ], \"work\": 7, \"mb\": 2",
+	  "\"type\": \"img\", \"n\": 4294967296", "n: 4294967296 is not within 100 to 1048576", 11 },
+	{ "\"type\": \"streams\", \"width\": 2, \"length\": 2, \"kernels\": [ \"k\" ], \"work\": 7, \"mb\": 2",
+	  "\"type\": \"dl\", \"n\": 1048577", "n: 1048577 is not within 100 to 1048576", 11 },
 	{ "\"seed\": 1", "\"seed\": 1, \"seed\": 2", "duplicate", 2 },
 	{ "\"seed\": 1", "\"seed\" 1", "':' expected", 2 },
 };
