@@ -26,6 +26,7 @@ struct build {
 	struct reader r;
 	struct rng rng;
 	uint64_t nr_tasks;
+	json_t *names;			/* that were given so far */
 };
 
 double scenario_cost_ns(const struct scenario *sc, uint32_t kernel, uint32_t kind, uint64_t work)
@@ -80,6 +81,19 @@ static void number_name(char *out, const char *name, uint64_t count, uint32_t i)
 		snprintf(out, SIM_NAME, "%.*s%u", SIM_NAME - NUMBER, name, i);
 }
 
+/* Whoever names one means just that: it is the only one of its @sort that is called so. */
+static void take_name(struct build *b, char sort, const char *name)
+{
+	char text[SIM_NAME + 1];
+
+	snprintf(text, sizeof(text), "%c%s", sort, name);
+	if (json_object_get(b->names, text))
+		reader_fail(&b->r, -EINVAL, "name", "'%s' is here twice: give one of them another name",
+			    name);
+	else if (json_object_set_new(b->names, text, json_true()))
+		reader_fail(&b->r, -ENOMEM, NULL, "out of memory");
+}
+
 /* ------------------------------------------------------------------ */
 /* The machine                                                         */
 
@@ -107,6 +121,7 @@ static void read_link(struct build *b, json_t *obj)
 	sc->links = links;
 	for (uint32_t i = 0; i < count; i++) {
 		number_name(l.name, name, count, i);
+		take_name(b, 'l', l.name);
 		links[sc->nr_links++] = l;
 	}
 }
@@ -226,6 +241,7 @@ static void read_device(struct build *b, json_t *obj)
 	sc->devices = devices;
 	for (uint32_t i = 0; i < count; i++) {
 		number_name(d.name, name, count, i);
+		take_name(b, 'd', d.name);
 		if (links)
 			d.link = first + i / (uint32_t)per;
 		devices[sc->nr_devices + i] = d;
@@ -328,9 +344,6 @@ static void read_tenant(struct build *b, json_t *obj)
 	count = reader_count(&b->r, obj, "count", 1, SIM_MAX_TENANTS, 1);
 	t.weight = (uint32_t)reader_count(&b->r, obj, "weight", 1, 10000, 100);
 	t.device_memory = (uint64_t)(1e9 * reader_number(&b->r, obj, "device_memory_gb", LEAST, 1e6, 0));
-	number_name(t.name, name, count, 0);
-	if (!b->r.err && scenario_tenant(sc, t.name) != SIM_ANY)
-		reader_fail(&b->r, -EINVAL, "name", "'%s' is here twice", t.name);
 	if (b->r.err)
 		return;
 	tenants = extend(b, sc->tenants, sc->nr_tenants, count, SIM_MAX_TENANTS, sizeof(*tenants));
@@ -339,6 +352,7 @@ static void read_tenant(struct build *b, json_t *obj)
 	sc->tenants = tenants;
 	for (uint32_t i = 0; i < count; i++) {
 		number_name(t.name, name, count, i);
+		take_name(b, 't', t.name);
 		tenants[sc->nr_tenants++] = t;
 	}
 }
@@ -703,14 +717,19 @@ int scenario_load(struct scenario *sc, const char *file, const char *text, size_
 	}
 	memcpy(copy, text, bytes);
 	b.r.text = copy;
+	b.names = json_object();
 	root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &je);
-	if (!root) {
+	if (!b.names) {
+		snprintf(error, len, "%s: out of memory", file);
+		b.r.err = -ENOMEM;
+	} else if (!root) {
 		snprintf(error, len, "%s:%d: column %d: %s", file, je.line, je.column, je.text);
 		b.r.err = -EINVAL;
 	} else {
 		read_root(&b, root, seed);
 	}
 	json_decref(root);
+	json_decref(b.names);
 	free(copy);
 	if (b.r.err)
 		scenario_fini(sc);

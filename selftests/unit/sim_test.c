@@ -1260,6 +1260,12 @@ static const struct {
 	{ "{ \"d\": { \"base_us\": 1, \"ns_per_item\": 1, \"demand\": 1 } }", "{ }", "kernels[0].cost: must be an object with", 6 },
 	{ "\"weight\": 5", "\"weight\": 0", "tenants[0].weight: 0 is not within 1 to 10000", 7 },
 	{ "\"weight\": 5 }", "\"weight\": 5 }, { \"name\": \"t\" }", "tenants[1].name: 't' is here twice", 7 },
+	{ "{ \"name\": \"t\"", "{ \"name\": \"t2\" }, { \"name\": \"t\", \"count\": 3 }, { \"name\": \"x\"",
+	  "tenants[1].name: 't2' is here twice: give", 7 },
+	{ "{ \"name\": \"l\"", "{ \"name\": \"l1\", \"gb_per_s\": 1 }, { \"name\": \"l\"",
+	  "machine.links[1].name: 'l1' is here twice: give", 4 },
+	{ "{ \"name\": \"d\", \"count\"", "{ \"name\": \"d0\" }, { \"name\": \"d\", \"count\"",
+	  "machine.devices[1].name: 'd0' is here twice: give", 5 },
 	{ "\"type\": \"layered\"", "\"type\": \"lay\"", "type: 'lay' is none: give layered", 9 },
 	{ "\"type\": \"layered\"", "\"type\": \"cholesky\"", "layers: no such key", 10 },
 	{ "\"tenant\": \"t\"", "\"tenant\": \"x\"", "tenant: 'x' is none: add it", 9 },
@@ -1315,6 +1321,18 @@ START_TEST(refuses)
 	ck_assert_msg(strstr(error, bad[_i].says), "\"%s\" does not say \"%s\"", error, bad[_i].says);
 	ck_assert_msg(!strncmp(error, where, strlen(where)), "%s is not in line %d", error,
 		      bad[_i].line);
+	free(text);
+}
+END_TEST
+
+/* Names that only begin alike. */
+START_TEST(takes_names_that_differ)
+{
+	char *text = change("{ \"name\": \"t\"", "{ \"name\": \"t3\" }, { \"name\": \"t-1\" }, { \"name\": \"t01\" }, { \"name\": \"t\" }, { \"name\": \"t\", \"count\": 3 }, { \"name\": \"x\"");
+
+	load(text);
+	ck_assert_uint_eq(sc.nr_tenants, 8);
+	scenario_fini(&sc);
 	free(text);
 }
 END_TEST
@@ -1690,6 +1708,7 @@ int main(void)
 	tcase_add_test(t, bounds_are_the_linear_programs);
 	tcase_add_test(t, narrow_ends_count);
 	tcase_add_loop_test(t, nothing_beats_its_bound, 0, POLICIES);
+	tcase_add_test(t, takes_names_that_differ);
 	tcase_add_test(t, takes_what_is_right);
 	tcase_add_loop_test(t, refuses, 0, sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(t, factorisations_have_their_tasks);
