@@ -117,6 +117,16 @@ uint64_t reader_count(struct reader *r, json_t *obj, const char *key, uint64_t l
 	return low;
 }
 
+int32_t reader_whole(struct reader *r, json_t *obj, const char *key, int32_t low, int32_t high,
+		     int32_t fallback)
+{
+	double n = reader_number(r, obj, key, low, high, fallback);
+
+	if (n != (int32_t)n)
+		reader_fail(r, -EINVAL, key, "must be a whole number from %d to %d", low, high);
+	return (int32_t)n;
+}
+
 bool reader_bool(struct reader *r, json_t *obj, const char *key, bool fallback)
 {
 	json_t *v = json_object_get(obj, key);

@@ -42,6 +42,9 @@ double reader_number(struct reader *r, json_t *obj, const char *key, double low,
 /* A whole number; absent: @fallback, or refused if that is UINT64_MAX. */
 uint64_t reader_count(struct reader *r, json_t *obj, const char *key, uint64_t low,
 		      uint64_t high, uint64_t fallback);
+/* The same, which may be below 0. */
+int32_t reader_whole(struct reader *r, json_t *obj, const char *key, int32_t low, int32_t high,
+		     int32_t fallback);
 bool reader_bool(struct reader *r, json_t *obj, const char *key, bool fallback);
 /* 1 to @size - 1 printable bytes; absent: @fallback, or refused if that is NULL. */
 void reader_string(struct reader *r, json_t *obj, const char *key, char *out, size_t size,

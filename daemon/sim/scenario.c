@@ -555,7 +555,7 @@ static bool read_loop(struct build *b, json_t *obj)
 }
 
 /* A number, or "path": @path. */
-static double read_priority(struct build *b, json_t *obj, const char *type, bool *path)
+static int32_t read_priority(struct build *b, json_t *obj, const char *type, bool *path)
 {
 	const char *text = json_string_value(json_object_get(obj, "priority"));
 
@@ -563,7 +563,7 @@ static double read_priority(struct build *b, json_t *obj, const char *type, bool
 	if (text && !*path)
 		reader_fail(&b->r, -EINVAL, "priority", "'%s' is none: give a number from -20 to 19, or \"path\"",
 			    text);
-	return *path || text ? 0 : reader_number(&b->r, obj, "priority", -20, 19, 0);
+	return *path || text ? 0 : reader_whole(&b->r, obj, "priority", -20, 19, 0);
 }
 
 static double next_arrival(struct build *b, double now, double every, bool random)
@@ -600,7 +600,8 @@ static void read_work_entry(struct build *b, json_t *obj)
 	uint16_t kernels[GENERATE_KERNELS];
 	uint32_t first, tenants, pin;
 	uint64_t apps, window;
-	double at, every, priority, target;
+	double at, every, target;
+	int32_t priority;
 	bool spread, path, closed;
 
 	reader_string(&b->r, obj, "type", type, sizeof(type), NULL);
@@ -643,7 +644,7 @@ static void read_work_entry(struct build *b, json_t *obj)
 		a->arrive_ns = event_ns(at);
 		a->window = (uint32_t)window;
 		a->plain = buffers[0] == 'p';
-		a->priority = (int32_t)priority;
+		a->priority = priority;
 		a->target_ns = (uint64_t)target;
 		at = next_arrival(b, at, every, arrival[1] == 'a');
 		if (gen)

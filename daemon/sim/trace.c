@@ -123,16 +123,6 @@ static bool has_how(const json_t *obj)
 	return false;
 }
 
-/* A whole number that may be below 0. */
-static int8_t read_priority(struct reader *r, json_t *obj)
-{
-	double n = reader_number(r, obj, "priority", -20, 19, 0);
-
-	if (n != (int8_t)n)
-		reader_fail(r, -EINVAL, "priority", "must be a whole number from -20 to 19");
-	return (int8_t)n;
-}
-
 int trace_line(const struct scenario *sc, struct sim_app *a, void *names, const char *file,
 	       int line, const char *text, size_t bytes, char *error, size_t len)
 {
@@ -169,7 +159,7 @@ int trace_line(const struct scenario *sc, struct sim_app *a, void *names, const 
 		t = app_task(a, (uint16_t)kernel, work);
 		t->after_ns = (uint64_t)(1e3 * reader_number(&r, obj, "submit_us", 0, 1e12, 0));
 		t->sync = reader_bool(&r, obj, "sync", false);
-		t->priority = read_priority(&r, obj);
+		t->priority = (int8_t)reader_whole(&r, obj, "priority", -20, 19, 0);
 		if (has_how(obj))
 			read_how(&r, a, names, obj, app_how(a));
 	}

@@ -1271,6 +1271,7 @@ static const struct {
 	{ "\"tenant\": \"t\"", "\"tenant\": \"x\"", "tenant: 'x' is none: add it", 9 },
 	{ "\"apps\": 1", "\"apps\": 0", "apps: 0 is not within", 9 },
 	{ "\"apps\": 1", "\"priority\": 20", "priority: 20 is not within -20 to 19", 9 },
+	{ "\"apps\": 1", "\"priority\": 1.5", "priority: must be a whole number from -20 to 19", 9 },
 	{ "\"apps\": 1", "\"priority\": \"high\"", "priority: 'high' is none: give a number", 9 },
 	{ "\"apps\": 1", "\"buffers\": \"lazy\"", "buffers: must be \"explicit\"", 9 },
 	{ "\"arrive_ms\": 0", "\"arrive_ms\": -1", "arrive_ms: -1 is not within", 9 },
