@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* As many ranges as that many tasks may have. */
+#define MAX_ELEMENTS	(SIM_MAX_TASKS * ARAX_MAX_RANGES)
+
 /* Room for one more of @bytes each; the arrays grow by doubling. */
 static bool grow(void **array, uint32_t used, uint32_t *size, size_t bytes)
 {
@@ -13,7 +16,7 @@ static bool grow(void **array, uint32_t used, uint32_t *size, size_t bytes)
 
 	if (used < *size)
 		return true;
-	p = bigger > SIM_MAX_TASKS * 2u ? NULL : realloc(*array, bigger * bytes);
+	p = bigger > MAX_ELEMENTS * 2u ? NULL : realloc(*array, bigger * bytes);
 	if (!p)
 		return false;
 	*array = p;

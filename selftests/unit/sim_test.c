@@ -1354,6 +1354,27 @@ START_TEST(takes_what_is_right)
 }
 END_TEST
 
+#ifndef __SANITIZE_ADDRESS__
+/* As many tasks as there may be have more ranges than that; the memory is never touched. */
+START_TEST(tasks_may_have_all_their_ranges)
+{
+	uint32_t nr = 2 * SIM_MAX_TASKS;
+	struct sim_app a = {
+		.ranges = malloc(nr * sizeof(*a.ranges)), .nr_ranges = nr, .size_ranges = nr,
+	};
+
+	ck_assert_ptr_nonnull(a.ranges);
+	app_buffer(&a, 8);
+	app_task(&a, 0, 1);
+	app_whole(&a, 0, ARAX_IN);
+	ck_assert(!a.failed);
+	ck_assert_uint_eq(a.tasks[0].first_range, nr);
+	ck_assert_uint_eq(a.ranges[nr].length, 8);
+	app_fini(&a);
+}
+END_TEST
+#endif
+
 START_TEST(factorisations_have_their_tasks)
 {
 	static const char head[] =
@@ -1712,6 +1733,9 @@ int main(void)
 	tcase_add_test(t, takes_names_that_differ);
 	tcase_add_test(t, takes_what_is_right);
 	tcase_add_loop_test(t, refuses, 0, sizeof(bad) / sizeof(bad[0]));
+#ifndef __SANITIZE_ADDRESS__
+	tcase_add_test(t, tasks_may_have_all_their_ranges);
+#endif
 	tcase_add_test(t, factorisations_have_their_tasks);
 	tcase_add_test(t, long_ways_go_first);
 	tcase_add_test(t, who_is_slow_helps);
