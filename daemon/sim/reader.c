@@ -95,6 +95,13 @@ double reader_number(struct reader *r, json_t *obj, const char *key, double low,
 	return low;
 }
 
+uint64_t reader_units(struct reader *r, json_t *obj, const char *key, double low, double high,
+		      double fallback, double units)
+{
+	/* 15.7 million is a little less than that, as a product of numbers that aren't decimal. */
+	return (uint64_t)round(units * reader_number(r, obj, key, low, high, fallback));
+}
+
 uint64_t reader_count(struct reader *r, json_t *obj, const char *key, uint64_t low,
 		      uint64_t high, uint64_t fallback)
 {

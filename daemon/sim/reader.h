@@ -39,6 +39,9 @@ void reader_keys(struct reader *r, json_t *obj, const char *const *known);
 /* Absent: @fallback, or refused if that is NAN. */
 double reader_number(struct reader *r, json_t *obj, const char *key, double low, double high,
 		     double fallback);
+/* So many times @units, as a whole number: the bytes or ns of a number of MB or us. */
+uint64_t reader_units(struct reader *r, json_t *obj, const char *key, double low, double high,
+		      double fallback, double units);
 /* A whole number; absent: @fallback, or refused if that is UINT64_MAX. */
 uint64_t reader_count(struct reader *r, json_t *obj, const char *key, uint64_t low,
 		      uint64_t high, uint64_t fallback);

@@ -15,7 +15,10 @@
 #include "daemon/sim/reader.h"
 #include "daemon/sim/trace.h"
 
-#define MB		1e6
+#define US		1e3	/* ns */
+#define MS		1e6
+#define MB		1e6	/* bytes */
+#define GB		1e9
 #define MAX_MS		1e9
 #define LEAST		0.000001
 #define NUMBER		12	/* bytes that a number and the NUL may need */
@@ -111,7 +114,7 @@ static void read_link(struct build *b, json_t *obj)
 	reader_string(&b->r, obj, "name", name, sizeof(name) - NUMBER, NULL);
 	count = reader_count(&b->r, obj, "count", 1, SIM_MAX_LINKS, 1);
 	l.ns_per_byte = 1 / reader_number(&b->r, obj, "gb_per_s", LEAST, 1e6, NAN);
-	l.latency_ns = (uint64_t)(reader_number(&b->r, obj, "latency_us", 0, 1e9, 0) * 1e3);
+	l.latency_ns = reader_units(&b->r, obj, "latency_us", 0, 1e9, 0, US);
 	l.duplex = reader_bool(&b->r, obj, "duplex", true);
 	if (b->r.err)
 		return;
@@ -185,7 +188,7 @@ static void read_losses(struct build *b, json_t *obj, struct sim_device *d, uint
 			reader_fail(&b->r, -EINVAL, "lost_at_ms",
 				    "element %zu is no number from 0 to %g", i, MAX_MS);
 		else
-			d[i].lost_ns = (uint64_t)(ms * 1e6);
+			d[i].lost_ns = (uint64_t)round(ms * MS);
 	}
 }
 
@@ -222,7 +225,7 @@ static void read_device(struct build *b, json_t *obj)
 		if (first == SIM_ANY)
 			reader_fail(&b->r, -EINVAL, "link", "no link is named '%s': add it to machine.links",
 				    link);
-		d.memory = (uint64_t)(1e9 * reader_number(&b->r, obj, "memory_gb", LEAST, 1e6, NAN));
+		d.memory = reader_units(&b->r, obj, "memory_gb", LEAST, 1e6, NAN, GB);
 		d.peers = reader_bool(&b->r, obj, "peers", false);
 	} else {
 		refuse_without_link(b, obj);
@@ -343,7 +346,7 @@ static void read_tenant(struct build *b, json_t *obj)
 	reader_string(&b->r, obj, "name", name, sizeof(name) - NUMBER, NULL);
 	count = reader_count(&b->r, obj, "count", 1, SIM_MAX_TENANTS, 1);
 	t.weight = (uint32_t)reader_count(&b->r, obj, "weight", 1, 10000, 100);
-	t.device_memory = (uint64_t)(1e9 * reader_number(&b->r, obj, "device_memory_gb", LEAST, 1e6, 0));
+	t.device_memory = reader_units(&b->r, obj, "device_memory_gb", LEAST, 1e6, 0, GB);
 	if (b->r.err)
 		return;
 	tenants = extend(b, sc->tenants, sc->nr_tenants, count, SIM_MAX_TENANTS, sizeof(*tenants));
@@ -446,7 +449,7 @@ static void read_shape(struct build *b, json_t *obj, const char *type, struct ge
 		g->width = reader_count(&b->r, obj, "width", 1, 65536, UINT64_MAX);
 		read_kernel_names(b, obj, g);
 		read_work(b, obj, g);
-		g->bytes = (uint64_t)(MB * reader_number(&b->r, obj, "mb", LEAST, 1e6, NAN));
+		g->bytes = reader_units(&b->r, obj, "mb", LEAST, 1e6, NAN, MB);
 	}
 	if (is_layered) {
 		g->layers = reader_count(&b->r, obj, "layers", 1, 1u << 20, UINT64_MAX);
@@ -599,8 +602,8 @@ static void read_work_entry(struct build *b, json_t *obj)
 	const struct generator *gen;
 	uint16_t kernels[GENERATE_KERNELS];
 	uint32_t first, tenants, pin;
-	uint64_t apps, window;
-	double at, every, target;
+	uint64_t apps, window, target;
+	double at, every;
 	int32_t priority;
 	bool spread, path, closed;
 
@@ -618,8 +621,8 @@ static void read_work_entry(struct build *b, json_t *obj)
 		reader_fail(&b->r, -EINVAL, "tenant", "'%s' is none: add it to tenants", tenant);
 	apps = reader_count(&b->r, obj, "apps", 1, 1u << 20, 1);
 	window = reader_count(&b->r, obj, "window", 1, ARAX_MAX_DEPTH, gen ? 64 : ARAX_MAX_DEPTH);
-	at = reader_number(&b->r, obj, "arrive_ms", 0, MAX_MS, 0) * 1e6;
-	every = reader_number(&b->r, obj, "every_ms", 0, MAX_MS, 0) * 1e6;
+	at = reader_number(&b->r, obj, "arrive_ms", 0, MAX_MS, 0) * MS;
+	every = reader_number(&b->r, obj, "every_ms", 0, MAX_MS, 0) * MS;
 	reader_string(&b->r, obj, "arrival", arrival, sizeof(arrival), "regular");
 	if (strcmp(arrival, "regular") && strcmp(arrival, "random"))
 		reader_fail(&b->r, -EINVAL, "arrival", "must be \"regular\" or \"random\"");
@@ -627,7 +630,7 @@ static void read_work_entry(struct build *b, json_t *obj)
 	if (strcmp(buffers, "explicit") && strcmp(buffers, "plain"))
 		reader_fail(&b->r, -EINVAL, "buffers", "must be \"explicit\" (as ARAX_BUFFER_EXPLICIT) or \"plain\"");
 	priority = read_priority(b, obj, type, &path);
-	target = reader_number(&b->r, obj, "target_ms", 0, MAX_MS, 0) * 1e6;
+	target = reader_units(&b->r, obj, "target_ms", 0, MAX_MS, 0, MS);
 	read_pin(b, obj, &pin, &spread);
 	closed = read_loop(b, obj);
 	need_kernels(b, gen, kernels);
@@ -641,11 +644,11 @@ static void read_work_entry(struct build *b, json_t *obj)
 			reader_fail(&b->r, -ENOMEM, NULL, "out of memory");
 			return;
 		}
-		a->arrive_ns = event_ns(at);
+		a->arrive_ns = event_ns(round(at));
 		a->window = (uint32_t)window;
 		a->plain = buffers[0] == 'p';
 		a->priority = priority;
-		a->target_ns = (uint64_t)target;
+		a->target_ns = target;
 		at = next_arrival(b, at, every, arrival[1] == 'a');
 		if (gen)
 			gen->make(a, &g, kernels, &rng);

@@ -13,6 +13,7 @@
 #include "daemon/sim/reader.h"
 
 #define MAX_BYTES	(1ull << 48)
+#define US		1e3	/* ns */
 
 /*
  * Index of what is called so, among names of its @kind; @nr: of those that there are, of which a
@@ -100,9 +101,9 @@ static void read_how(struct reader *r, struct sim_app *a, json_t *names, json_t 
 	how->queue = (uint32_t)reader_count(r, obj, "queue", 0, UINT32_MAX - 1ull, 0);
 	how->in_order = reader_bool(r, obj, "in_order", false);
 	how->barrier = reader_bool(r, obj, "barrier", false);
-	how->target_ns = (uint64_t)(1e3 * reader_number(r, obj, "target_us", 0, 1e12, 0));
-	how->unblock_ns = (uint64_t)(1e3 * reader_number(r, obj, "unblock_us", 0, 1e12, 0));
-	how->end_ns = (uint64_t)(1e3 * reader_number(r, obj, "end_us", 0, 1e12, 0));
+	how->target_ns = reader_units(r, obj, "target_us", 0, 1e12, 0, US);
+	how->unblock_ns = reader_units(r, obj, "unblock_us", 0, 1e12, 0, US);
+	how->end_ns = reader_units(r, obj, "end_us", 0, 1e12, 0, US);
 	how->wait = read_point(r, a, names, obj, "wait", &how->wait_value);
 	how->signal = read_point(r, a, names, obj, "signal", &how->signal_value);
 	if (how->wait && how->unblock_ns)
@@ -157,7 +158,7 @@ int trace_line(const struct scenario *sc, struct sim_app *a, void *names, const 
 		reader_fail(&r, -E2BIG, NULL, "there are more than %u tasks", SIM_MAX_TASKS);
 	if (!r.err) {
 		t = app_task(a, (uint16_t)kernel, work);
-		t->after_ns = (uint64_t)(1e3 * reader_number(&r, obj, "submit_us", 0, 1e12, 0));
+		t->after_ns = reader_units(&r, obj, "submit_us", 0, 1e12, 0, US);
 		t->sync = reader_bool(&r, obj, "sync", false);
 		t->priority = (int8_t)reader_whole(&r, obj, "priority", -20, 19, 0);
 		if (has_how(obj))

@@ -258,6 +258,38 @@ static const char *trace_of(const char *trace, char *path)
 	return work;
 }
 
+/* To the byte and the ns, though 1e9 * 0.0157 is less than 15,700,000 in binary. */
+START_TEST(units_are_exact)
+{
+	char path[32];
+
+	load(simple("\"links\": [ { \"name\": \"l\", \"gb_per_s\": 1, \"latency_us\": 1.001 } ],",
+		    "{ \"name\": \"d\", \"link\": \"l\", \"memory_gb\": 0.0157, \"lost_at_ms\": [ 1000.000007 ] }", 1,
+		    STREAM(1, 1, 15.7, ", \"arrive_ms\": 1.000007, \"target_ms\": 1.000007")));
+	ck_assert_uint_eq(sc.links[0].latency_ns, 1001);
+	ck_assert_uint_eq(sc.devices[0].memory, 15700000);
+	ck_assert_uint_eq(sc.devices[0].lost_ns, 1000000007);
+	ck_assert_uint_eq(sc.work.apps[0].arrive_ns, 1000007);
+	ck_assert_uint_eq(sc.work.apps[0].target_ns, 1000007);
+	ck_assert_uint_eq(sc.work.apps[0].tasks[0].footprint, 15700000);
+	run_watched(NULL, NULL);
+	ck_assert_uint_eq(result.completed, 1);
+	ck_assert_uint_eq(result.devices[0].bytes_in, 15700000);
+	sim_result_fini(&result);
+	scenario_fini(&sc);
+	load(simple("", "{ \"name\": \"d\" }", 1,
+		    trace_of("{ \"kernel\": \"k\", \"submit_us\": 0, \"ranges\": [] }\n"
+			     "{ \"kernel\": \"k\", \"submit_us\": 1.001, \"target_us\": 1.001, \"unblock_us\": 1.001, \"end_us\": 1.001, \"ranges\": [] }\n",
+			     path)));
+	unlink(path);
+	ck_assert_uint_eq(sc.work.apps[0].tasks[1].after_ns, 1001);
+	ck_assert_uint_eq(sc.work.apps[0].hows[1].target_ns, 1001);
+	ck_assert_uint_eq(sc.work.apps[0].hows[1].unblock_ns, 1001);
+	ck_assert_uint_eq(sc.work.apps[0].hows[1].end_ns, 1001);
+	scenario_fini(&sc);
+}
+END_TEST
+
 static void note_end(void *arg, const struct sim_seen *seen)
 {
 	uint64_t (*ends)[8] = arg;
@@ -1699,6 +1731,7 @@ int main(void)
 	tcase_add_test(t, a_full_capacity_is_shared);
 	tcase_add_test(t, small_demands_disturb_nobody);
 	tcase_add_test(t, residency_is_exact);
+	tcase_add_test(t, units_are_exact);
 	tcase_add_test(t, kernels_share_a_device);
 	tcase_add_test(t, the_urgent_one_begins_first);
 	tcase_add_test(t, priority_passes_no_other_program);
