@@ -340,14 +340,23 @@ void task_end(struct run *run, int result)
 	node_end(sim, node, result);
 }
 
+bool task_can_run(struct sim *sim, const struct graph_node *n)
+{
+	for (uint32_t i = 0; i < sim->sc->nr_devices; i++)
+		if (sim_can_run(sim, n, i))
+			return true;
+	return false;
+}
+
+void task_refuse(struct sim *sim, struct graph_node *n)
+{
+	node_end(sim, n, -ENODEV);
+}
+
 void task_queue(struct sim *sim, struct graph_node *n)
 {
-	uint32_t i = 0;
-
-	while (i < sim->sc->nr_devices && !sim_can_run(sim, n, i))
-		i++;
-	if (i == sim->sc->nr_devices)
-		node_end(sim, n, -ENODEV);
+	if (!task_can_run(sim, n))
+		task_refuse(sim, n);
 	else if (sched_push(sim->sched, n, sim->now))
 		sim_stop(sim, -ENOMEM, "out of memory");
 	else
@@ -410,11 +419,9 @@ static void start_ready(struct sim *sim)
 				before_look(sim, true);
 			return;
 		}
-		/* It has started before if its device was lost. */
-		if (graph_node_state(n) == GRAPH_POPPED)
-			graph_start(sim->graph, n);
-		else
-			sim->r->rerun++;
+		graph_start(sim->graph, n);
+		sim->r->rerun += n->losses;
+		n->losses = 0;
 		run_begin(sim, n, &sim->devices[n->device]);
 	}
 }

@@ -329,6 +329,9 @@ void run_look_ahead(struct run *run);
 /* engine.c: the task's end, for the graph, the scheduler and its program */
 void task_end(struct run *run, int result);
 struct app *app_of(struct sim *sim, const struct graph_node *n, const struct sim_task **task);
+/* Whether there is a device for it; it ends for want of one, in no queue of the scheduler. */
+bool task_can_run(struct sim *sim, const struct graph_node *n);
+void task_refuse(struct sim *sim, struct graph_node *n);
 /* Hands a ready task to the scheduler, or ends it if nothing can run it. */
 void task_queue(struct sim *sim, struct graph_node *n);
 

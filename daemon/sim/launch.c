@@ -422,6 +422,20 @@ static void drop_stores(struct device *d)
 	}
 }
 
+/* What waits for a lane that no device has any more fails, as in araxd: run_refuse_stranded(). */
+static void refuse_stranded(struct sim *sim)
+{
+	for (uint32_t slot = 0; slot < sim->nr_slots && sched_queued(sim->sched); slot++) {
+		struct graph_node *node = graph_at(sim->graph, slot);
+
+		if (!node || graph_node_state(node) != GRAPH_POPPED || !node->sched.flow ||
+		    task_can_run(sim, node))
+			continue;
+		sched_remove(sim->sched, node);
+		task_refuse(sim, node);
+	}
+}
+
 void device_lose(void *arg, struct event *e)
 {
 	struct device *d = owner_of(e, struct device, loss);
@@ -455,11 +469,14 @@ void device_lose(void *arg, struct event *e)
 		run->next->prev = &d->runs;
 		d->runs.next = run->next;
 		sched_finish(sim->sched, run->node, sim->now - run->start_ns, false);
+		graph_stop(sim->graph, run->node);
+		run->node->losses = 1;
 		task_queue(sim, run->node);
 		run->next = sim->free_runs;
 		sim->free_runs = run;
 	}
 	copies_lost(sim, copies);
+	refuse_stranded(sim);
 }
 
 void device_init(struct sim *sim, struct device *d, uint32_t index)
