@@ -104,6 +104,9 @@ static void join(struct residency *r, uint32_t first, uint32_t last)
 	for (uint32_t i = to; i < r->nr; i++) {
 		if (i <= last && alike(r, to - 1, i))
 			continue;
+		/* None was joined: those behind stay where they are. */
+		if (to == i && i > last)
+			return;
 		if (to != i)
 			memcpy(cell(r, to), cell(r, i), stride(r) * sizeof(*r->cells));
 		to++;

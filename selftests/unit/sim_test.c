@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <jansson.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/sched/policies.h"
@@ -227,6 +228,26 @@ static const char *simple(const char *links, const char *devices, double demand,
 #define DEVICE(count, lanes) \
 	"{ \"name\": \"d\", \"count\": " #count ", \"lanes\": " #lanes \
 	", \"link\": \"l\", \"memory_gb\": 1 }"
+
+/* Who writes a piece of a buffer doesn't pay for all the others: else this is 4 * 10^10 steps. */
+START_TEST(residency_of_many_pieces_is_quick)
+{
+	enum { PIECES = 200000 };
+	struct residency r;
+	clock_t start;
+
+	ck_assert(residency_init(&r, 8ull * PIECES, 8));
+	for (uint64_t i = 0; i < PIECES; i++)
+		ck_assert(residency_written(&r, 8 * i, 8, 1 + i % 2));
+	start = clock();
+	for (uint64_t i = 0; i < PIECES; i++)
+		ck_assert(residency_written(&r, 8 * i, 8, 3 + i % 2));
+	ck_assert_double_lt((double)(clock() - start) / CLOCKS_PER_SEC, 3);
+	ck_assert_uint_eq(r.nr, PIECES);
+	ck_assert_uint_eq(residency_valid(&r, 0, r.bytes, 3), 4ull * PIECES);
+	residency_fini(&r);
+}
+END_TEST
 
 START_TEST(kernels_share_a_device)
 {
@@ -1731,6 +1752,7 @@ int main(void)
 	tcase_add_test(t, a_full_capacity_is_shared);
 	tcase_add_test(t, small_demands_disturb_nobody);
 	tcase_add_test(t, residency_is_exact);
+	tcase_add_test(t, residency_of_many_pieces_is_quick);
 	tcase_add_test(t, units_are_exact);
 	tcase_add_test(t, kernels_share_a_device);
 	tcase_add_test(t, the_urgent_one_begins_first);
