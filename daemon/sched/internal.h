@@ -108,6 +108,7 @@ struct sched_terms {
 
 /**
  * struct sched_program - a context of a tenant: it has tasks here, or had
+ * @flow_next:	of its tenant's, in no order; @flow_at: what points to it there
  * @context:	task_context()
  * @account:	its start tag among its tenant's programs, ns of device time
  * @later:	while a pick looks for who is first: its turn where it would go
@@ -124,7 +125,7 @@ struct sched_terms {
  */
 struct sched_program {
 	struct sched_program *hash_next;
-	struct sched_program *flow_next;
+	struct sched_program *flow_next, **flow_at;
 	struct sched_flow *flow;
 	struct sched_account account;
 	uint64_t picked_ns;

@@ -115,6 +115,9 @@ static struct sched_program *program_new(struct sched *s, struct sched_flow *f, 
 	p->hash_next = *bucket;
 	*bucket = p;
 	p->flow_next = f->all_programs;
+	p->flow_at = &f->all_programs;
+	if (p->flow_next)
+		p->flow_next->flow_at = &p->flow_next;
 	f->all_programs = p;
 	s->nr_programs++;
 	return p;
@@ -133,18 +136,16 @@ struct sched_program *program_get(struct sched *s, struct sched_flow *f, uint64_
 	return p;
 }
 
-static void unlink_from(struct sched_program **at, struct sched_program *p, size_t next)
-{
-	while (*at != p)
-		at = (struct sched_program **)((char *)*at + next);
-	*at = *(struct sched_program **)((char *)p + next);
-}
-
 static void program_free(struct sched *s, struct sched_program *p)
 {
-	unlink_from(&s->programs[bucket_of(s, p->context)], p,
-		    offsetof(struct sched_program, hash_next));
-	unlink_from(&p->flow->all_programs, p, offsetof(struct sched_program, flow_next));
+	struct sched_program **at = &s->programs[bucket_of(s, p->context)];
+
+	while (*at != p)
+		at = &(*at)->hash_next;
+	*at = p->hash_next;
+	*p->flow_at = p->flow_next;
+	if (p->flow_next)
+		p->flow_next->flow_at = p->flow_at;
 	if (p->flow->last_program == p)
 		p->flow->last_program = NULL;
 	for (uint32_t i = 0; i < p->flow->levels.nr; i++)

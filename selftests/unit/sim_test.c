@@ -1058,6 +1058,19 @@ START_TEST(what_only_a_lost_device_had_is_lost)
 }
 END_TEST
 
+/* The last of them is no harder to take leave of than the first: else it would be half a minute. */
+START_TEST(many_programs_of_a_tenant_are_quick)
+{
+	struct sim_options o = { .limit_ns = 15000 * MS };
+
+	load(simple("", "{ \"name\": \"d\" }", 1, STREAM(1, 1, 1, ", \"apps\": 80000")));
+	ck_assert_int_eq(sim_run(&sc, &o, &result, error, sizeof(error)), 0);
+	ck_assert_uint_eq(result.completed, 80000);
+	sim_result_fini(&result);
+	scenario_fini(&sc);
+}
+END_TEST
+
 /* It is lost while another one copies from it: the writer had ended, both readers have nothing to read. */
 START_TEST(who_copies_from_a_lost_device_is_told)
 {
@@ -1778,6 +1791,7 @@ int main(void)
 	tcase_add_loop_test(t, failures_are_counted, 0, 3 * POLICIES);
 	tcase_add_test(t, shares_count_what_runs);
 	tcase_add_test(t, what_only_a_lost_device_had_is_lost);
+	tcase_add_test(t, many_programs_of_a_tenant_are_quick);
 	tcase_add_test(t, who_copies_from_a_lost_device_is_told);
 	tcase_add_loop_test(t, time_has_an_end, 0, sizeof(endless) / sizeof(endless[0]));
 	tcase_add_test(t, nowhere_to_run_is_said);
