@@ -10,6 +10,13 @@
 
 #include "daemon/sim/locate.h"
 
+void reader_clean(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = '?';
+}
+
 void reader_fail(struct reader *r, int err, const char *key, const char *format, ...)
 {
 	char why[256];
@@ -26,6 +33,7 @@ void reader_fail(struct reader *r, int err, const char *key, const char *format,
 	line = r->line ? r->line : locate_line(r->text, r->path);
 	snprintf(r->error, r->len, "%s:%d: %s%s%s", r->file, line, r->path, *r->path ? ": " : "",
 		 why);
+	reader_clean(r->error);
 	reader_leave(r, back);
 	r->err = err;
 }

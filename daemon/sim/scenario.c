@@ -728,6 +728,7 @@ int scenario_load(struct scenario *sc, const char *file, const char *text, size_
 		b.r.err = -ENOMEM;
 	} else if (!root) {
 		snprintf(error, len, "%s:%d: column %d: %s", file, je.line, je.column, je.text);
+		reader_clean(error);
 		b.r.err = -EINVAL;
 	} else {
 		read_root(&b, root, seed);

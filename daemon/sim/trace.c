@@ -144,6 +144,7 @@ int trace_line(const struct scenario *sc, struct sim_app *a, void *names, const 
 	obj = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &je);
 	if (!obj) {
 		snprintf(error, len, "%s:%d: column %d: %s", file, line, je.column, je.text);
+		reader_clean(error);
 		return -EINVAL;
 	}
 	reader_keys(&r, obj, known);
@@ -201,6 +202,7 @@ static int check_timelines(const struct sim_app *a, json_t *names, const char *p
 			if (*name == 't' && json_integer_value(index) == h->wait - 1)
 				snprintf(error, len, "%s: task %u waits until timeline %s is %" PRIu64 ", and none brings it there",
 					 path, i, name + 2, h->wait_value);
+		reader_clean(error);
 	}
 	free(most);
 	return err;

@@ -1361,6 +1361,8 @@ static const struct {
 	  "\"type\": \"img\", \"n\": 4294967296", "n: 4294967296 is not within 100 to 1048576", 11 },
 	{ "\"type\": \"streams\", \"width\": 2, \"length\": 2, \"kernels\": [ \"k\" ], \"work\": 7, \"mb\": 2",
 	  "\"type\": \"dl\", \"n\": 1048577", "n: 1048577 is not within 100 to 1048576", 11 },
+	{ "\"seed\": 1", "\"\\u001b[2J\": 1", " ?[2J: no such key", 1 },
+	{ "\"seed\": 1", "\"seed\": \033[2J", "?", 2 },
 	{ "\"seed\": 1", "\"seed\": 1, \"seed\": 2", "duplicate", 2 },
 	{ "\"seed\": 1", "\"seed\" 1", "':' expected", 2 },
 };
@@ -1385,6 +1387,7 @@ START_TEST(refuses)
 	err = scenario_load(&sc, "bad.json", text, strlen(text), NULL, error, sizeof(error));
 	ck_assert_int_lt(err, 0);
 	snprintf(where, sizeof(where), "bad.json:%d: ", bad[_i].line);
+	ck_assert_msg(!strpbrk(error, "\033\n"), "%s", error);
 	ck_assert_msg(strstr(error, bad[_i].says), "\"%s\" does not say \"%s\"", error, bad[_i].says);
 	ck_assert_msg(!strncmp(error, where, strlen(where)), "%s is not in line %d", error,
 		      bad[_i].line);
