@@ -209,6 +209,7 @@ struct arax_backend_done {
 #define ARAX_GAUGE_BUSY		0x1
 #define ARAX_GAUGE_MEMORY	0x2
 #define ARAX_GAUGE_POWER	0x4
+#define ARAX_GAUGE_TAKEN	0x8
 
 /**
  * struct arax_backend_gauges - how a device fares now, by its vendor's own measure
@@ -217,6 +218,7 @@ struct arax_backend_done {
  * @busy:	per cent of about the last second in which kernels ran, whosever
  * @memory_busy: per cent in which its memory was read or written
  * @power_mw:	what the board takes, milliwatts
+ * @memory_taken: bytes of its memory that are allocated, whosever
  */
 struct arax_backend_gauges {
 	uint32_t size;
@@ -224,6 +226,7 @@ struct arax_backend_gauges {
 	uint32_t busy;
 	uint32_t memory_busy;
 	uint64_t power_mw;
+	uint64_t memory_taken;
 };
 
 /**

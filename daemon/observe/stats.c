@@ -40,7 +40,7 @@ static const char *gauge(char text[24], const struct arax_backend_gauges *g, uin
 static void gauges_log(const struct poller *p)
 {
 	struct arax_backend_gauges g;
-	char text[3][24], why[256];
+	char text[4][24], why[256];
 	uint32_t i;
 
 	for (i = 0; i < p->nr_devs; i++) {
@@ -51,7 +51,9 @@ static void gauges_log(const struct poller *p)
 				   log_str("memory_busy_percent",
 					   gauge(text[1], &g, ARAX_GAUGE_MEMORY, g.memory_busy)),
 				   log_str("power_mw", gauge(text[2], &g, ARAX_GAUGE_POWER,
-							     g.power_mw)));
+							     g.power_mw)),
+				   log_str("memory_taken",
+					   gauge(text[3], &g, ARAX_GAUGE_TAKEN, g.memory_taken)));
 		else if (why[0])
 			log_notice("device gauges", log_u64("device", i), log_str("unknown", why));
 	}

@@ -2,7 +2,8 @@
 /*
  * NVML in software, for the devices of driver.c: emulated, not hardware.
  *
- * Device n is busy 10 + n per cent, its memory 5 + n, and takes 100 W and n mW.  In the
+ * Device n is busy 10 + n per cent, its memory 5 + n, of which 3 + n MiB are taken, and takes 100 W
+ * and n mW.  In the
  * environment, EMULATED_NVML is "init": nothing works; "lost": no device is there; "power": none
  * is measured; "none": nothing is.
  */
@@ -21,6 +22,10 @@
 
 struct utilization {
 	unsigned int gpu, memory;
+};
+
+struct memory {
+	unsigned long long total, free, used;
 };
 
 static int devices[DEVICES];
@@ -66,4 +71,12 @@ EXPORT int nvmlDeviceGetPowerUsage(void *device, unsigned int *milliwatts)
 {
 	*milliwatts = 100000 + (unsigned int)((int *)device - devices);
 	return is("none") || is("power") ? NOT_SUPPORTED : 0;
+}
+
+EXPORT int nvmlDeviceGetMemoryInfo(void *device, struct memory *m)
+{
+	m->total = 1ull << 30;
+	m->used = (3 + (unsigned long long)((int *)device - devices)) << 20;
+	m->free = m->total - m->used;
+	return is("none") ? NOT_SUPPORTED : 0;
 }

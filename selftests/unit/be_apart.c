@@ -456,6 +456,7 @@ START_TEST(gauges_there)
 	ck_assert_str_eq(text, "");
 	ck_assert_uint_eq(g.busy, 11);
 	ck_assert_uint_eq(g.power_mw, 100001);
+	ck_assert_uint_eq(g.memory_taken, 4u << 20);
 	kill(the_helper(), SIGKILL);
 	while (ops->alloc(dev, 4, 0, &(uint64_t){ 0 }) != -ENODEV)
 		usleep(1000);

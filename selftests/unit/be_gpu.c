@@ -133,8 +133,8 @@ static const struct {
 	uint32_t known;
 	const char *why;
 } nvmls[] = {
-	{ NULL, 0, ARAX_GAUGE_BUSY | ARAX_GAUGE_MEMORY | ARAX_GAUGE_POWER, "" },
-	{ "power", 0, ARAX_GAUGE_BUSY | ARAX_GAUGE_MEMORY, "" },
+	{ NULL, 0, ARAX_GAUGE_BUSY | ARAX_GAUGE_MEMORY | ARAX_GAUGE_TAKEN | ARAX_GAUGE_POWER, "" },
+	{ "power", 0, ARAX_GAUGE_BUSY | ARAX_GAUGE_MEMORY | ARAX_GAUGE_TAKEN, "" },
 	{ "none", -EOPNOTSUPP, 0, "NVML: Not Supported" },
 	{ "lost", -EOPNOTSUPP, 0, "NVML: 0000:a1:00.0: Not Found" },
 	{ "init", -EOPNOTSUPP, 0, "NVML: Driver Not Loaded" },
@@ -159,6 +159,7 @@ START_TEST(gauges_are_nvmls)
 	ck_assert_uint_eq(g.known, nvmls[_i].known);
 	ck_assert_uint_eq(g.busy, g.known & ARAX_GAUGE_BUSY ? 11 : 0);
 	ck_assert_uint_eq(g.memory_busy, g.known & ARAX_GAUGE_MEMORY ? 6 : 0);
+	ck_assert_uint_eq(g.memory_taken, g.known & ARAX_GAUGE_TAKEN ? 4u << 20 : 0);
 	ck_assert_uint_eq(g.power_mw, known ? 100001 : 0);
 }
 END_TEST

@@ -139,6 +139,8 @@ START_TEST(gauges)
 	ck_assert_uint_eq(g.known & (ARAX_GAUGE_BUSY | ARAX_GAUGE_MEMORY),
 			  ARAX_GAUGE_BUSY | ARAX_GAUGE_MEMORY);
 	ck_assert_uint_le(g.busy, 100);
+	ck_assert_uint_eq(g.known & ARAX_GAUGE_TAKEN, ARAX_GAUGE_TAKEN);
+	ck_assert_uint_gt(g.memory_taken, 1 << 20);
 	ck_assert_uint_le(g.memory_busy, 100);
 	if (g.known & ARAX_GAUGE_POWER)
 		ck_assert_msg(g.power_mw > 1000 && g.power_mw < 3000000, "%llu mW",

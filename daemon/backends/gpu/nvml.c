@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * NVML: how busy NVIDIA's devices are and what power they take, by the driver's own measure.
+ * NVML: how busy and how full NVIDIA's devices are and what power they take, by the driver's own
+ * measure.
  *
  * The library comes with the driver, its header not with every toolkit: what is used of it
  * stands here.  These calls have been the same since CUDA 5.
@@ -20,6 +21,10 @@ struct nvml_utilization {
 	unsigned int gpu, memory;	/* per cent of the last second, or a sixth of it */
 };
 
+struct nvml_memory {
+	unsigned long long total, free, used;
+};
+
 static struct {
 	void *library;
 	nvml_code (*init)(void);
@@ -27,6 +32,7 @@ static struct {
 	nvml_code (*get_handle)(const char *bus_id, void **device);
 	nvml_code (*get_utilization)(void *device, struct nvml_utilization *u);
 	nvml_code (*get_power)(void *device, unsigned int *milliwatts);
+	nvml_code (*get_memory)(void *device, struct nvml_memory *m);
 } nvml;
 
 static const struct {
@@ -38,6 +44,7 @@ static const struct {
 	{ "nvmlDeviceGetHandleByPciBusId_v2", (void **)&nvml.get_handle },
 	{ "nvmlDeviceGetUtilizationRates", (void **)&nvml.get_utilization },
 	{ "nvmlDeviceGetPowerUsage", (void **)&nvml.get_power },
+	{ "nvmlDeviceGetMemoryInfo", (void **)&nvml.get_memory },
 };
 
 /* As the driver, it stays for as long as the process. */
@@ -87,10 +94,14 @@ int gpu_nvml_open(const char *library, const char *bus_id, void **device, char *
 	return -ENODEV;
 }
 
-/* Not every board measures its power, and a part of one (MIG) has no utilisation. */
+/*
+ * Not every board measures its power, and a part of one (MIG) has no utilisation: nor is the
+ * board's memory its own.
+ */
 int gpu_nvml_read(void *device, struct arax_backend_gauges *g, char *why, size_t len)
 {
 	struct nvml_utilization u = { 0, 0 };
+	struct nvml_memory m = { 0, 0, 0 };
 	unsigned int power = 0;
 	nvml_code err, no_power;
 
@@ -99,6 +110,10 @@ int gpu_nvml_read(void *device, struct arax_backend_gauges *g, char *why, size_t
 		g->known |= ARAX_GAUGE_BUSY | ARAX_GAUGE_MEMORY;
 		g->busy = u.gpu;
 		g->memory_busy = u.memory;
+		if (!nvml.get_memory(device, &m)) {
+			g->known |= ARAX_GAUGE_TAKEN;
+			g->memory_taken = m.used;
+		}
 	}
 	no_power = nvml.get_power(device, &power);
 	if (!no_power) {
