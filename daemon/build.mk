@@ -41,6 +41,9 @@ DAEMON_DATA_SRCS   := selftests/unit/daemon_data.c selftests/unit/memory_fake.c 
 DAEMON_DATA_FLAGS  := $(addprefix -Wl$(comma)--wrap=,host_thread_push poller_post run_refuse graph_start clock_gettime)
 DAEMON_LONE_SRCS   := selftests/unit/daemon_lone.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
+DAEMON_FIGURES_SRCS := selftests/unit/daemon_figures.c selftests/unit/daemon_client.c \
+		       $(ARAXD_LIB_SRCS)
+DAEMON_FIGURES_FLAGS := $(addprefix -Wl$(comma)--wrap=device_,has_gauges gauges)
 DAEMON_QUOTA_SRCS  := selftests/unit/daemon_quota.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
 DAEMON_QUOTA_FLAGS := $(addprefix -Wl$(comma)--wrap=,runner_configuration runner_configure why_tell device_copy_out \
@@ -57,7 +60,7 @@ DAEMON_MIX_SRCS    := selftests/unit/daemon_mix.c selftests/unit/daemon_client.c
 DAEMON_MIX_FLAGS   := $(addprefix -Wl$(comma)--wrap=device_,depth submit wait copy_in copy_out alloc alloc_on free kernel_load \
 					is_configured configuration switch_ns configure refresh can_reset reset)
 DAEMON_TESTS := $(foreach v,plain asan tsan,parts-$(v) broker-$(v) visit-$(v) lone-$(v) quota-$(v) ahead-$(v) cancel-$(v) \
-					mix-$(v)) \
+					mix-$(v) figures-$(v)) \
 		data-plain data-asan
 $(foreach v,plain asan,\
 	$(call program,$(B)/unit/daemon-data-$(v),$(v),$(DAEMON_DATA_SRCS),$(DAEMON_DATA_FLAGS) $(DAEMON_TEST_LIBS)))
@@ -70,6 +73,9 @@ $(foreach v,plain asan tsan,\
 	$(call program,$(B)/unit/daemon-mix-$(v),$(v),$(DAEMON_MIX_SRCS),$(DAEMON_MIX_FLAGS) $(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-quota-$(v),$(v),$(DAEMON_QUOTA_SRCS),$(DAEMON_QUOTA_FLAGS) $(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-visit-$(v),$(v),$(DAEMON_VISIT_SRCS),$(DAEMON_TEST_LIBS)))
+
+$(foreach v,plain asan tsan,\
+	$(call program,$(B)/unit/daemon-figures-$(v),$(v),$(DAEMON_FIGURES_SRCS),$(DAEMON_FIGURES_FLAGS) $(DAEMON_TEST_LIBS)))
 
 $(addprefix check-daemon-,$(DAEMON_TESTS)): check-daemon-%: $(B)/unit/daemon-% $$(STD_KERNEL) $$(QUEUED_PLUGIN)
 	scripts/tally run unit/daemon-$* $<

@@ -8,14 +8,14 @@ LIBARAX_SO  := $(B)/lib/libarax.so.$(VERSION)
 LIBARAX_A   := $(B)/lib/libarax.a
 $(foreach f,submit complete wait,$(eval CFLAGS_libarax/$(f) := $(CFLAGS_SMALL)))
 
-$(LIBARAX_SO): $(call objs,plain,$(LIBARAX_SRC)) libarax/libarax.map
+$(LIBARAX_SO): $(call objs,plain,$(LIBARAX_SRC) libarax/compat.c) libarax/libarax.map
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(Q)$(CC) -shared $(LDFLAGS_plain) -Wl,-z,defs -Wl,-Bsymbolic-functions -Wl,-soname,libarax.so.0 \
 		-Wl,--version-script=libarax/libarax.map -pthread -o $@ $(filter %.o,$^)
 	$(Q)ln -sf $(@F) $(@D)/libarax.so.0
 	$(Q)ln -sf libarax.so.0 $(@D)/libarax.so
--include $(patsubst %.o,%.d,$(call objs,plain,$(LIBARAX_SRC)))
+-include $(patsubst %.o,%.d,$(call objs,plain,$(LIBARAX_SRC) libarax/compat.c))
 
 $(LIBARAX_A): $(call objs,plain,$(LIBARAX_SRC))
 	@mkdir -p $(@D)

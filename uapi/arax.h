@@ -823,9 +823,20 @@ enum arax_device_kind {
 #define ARAX_DEVICE_ONLINE	0x1
 #define ARAX_REASON_LEN		512	/* bytes, the NUL included */
 
+/* What is known of what a device does. */
+#define ARAX_DEVICE_BUSY	0x1	/* @busy */
+#define ARAX_DEVICE_POWER	0x2	/* @power_mw */
+#define ARAX_DEVICE_USED	0x4	/* @memory_used */
+#define ARAX_DEVICE_TAKEN	0x8	/* @memory_taken */
+#define ARAX_DEVICE_KNOWN	0xf
+
 /*
  * A device, or a stack that has none: that one is offline, is called as its backend is, and
  * @reason says why.
+ *
+ * What is from @known on are figures that were true @age_ns ago, and 0 where nothing is known.
+ * Who is answered figures of more than a second ago has had the mediator asked for new ones, but
+ * does not wait for them: they are there when he looks again, some milliseconds later.
  */
 struct arax_device {
 	__u32 size;
@@ -839,6 +850,13 @@ struct arax_device {
 	__aligned_u64 tasks;	/* completed */
 	char name[ARAX_NAME_LEN];
 	char reason[ARAX_REASON_LEN];	/* for people: why it is offline; else empty */
+	__u32 known;		/* ARAX_DEVICE_BUSY and so on */
+	__u32 busy;		/* per cent of about the last second */
+	__u32 power_mw;		/* milliwatts */
+	__u32 pad;
+	__aligned_u64 age_ns;
+	__aligned_u64 memory_used;	/* bytes of @memory that the mediator has allocated */
+	__aligned_u64 memory_taken;	/* the same, whosever */
 };
 
 /* Resources that are counted and limited. */
@@ -924,6 +942,7 @@ enum arax_dispatch_type {
 	ARAX_DISPATCH_UNBLOCK	= 3,	/* @tag: its timeline was reached; @error */
 	ARAX_DISPATCH_BUFFER	= 4,	/* @object: drop mappings and copies, close the fd */
 	ARAX_DISPATCH_CONTEXT	= 5,	/* @context: is gone */
+	ARAX_DISPATCH_DEVICES	= 6,	/* publish new figures; for who has published some */
 };
 
 #define ARAX_DISPATCH_BLOCKED	0x8000	/* in @flags: wait for UNBLOCK first */

@@ -745,6 +745,11 @@ int device_wait(struct device *dev, uint32_t lane, struct arax_backend_done *don
 	return dev->stack->ops->wait(dev->stack->dev, lane, done);
 }
 
+bool device_has_gauges(const struct device *dev)
+{
+	return dev->stack->ops->gauges;
+}
+
 int device_gauges(const struct device *dev, struct arax_backend_gauges *g, char *why, uint32_t len)
 {
 	const struct arax_backend *ops = dev->stack->ops;

@@ -118,6 +118,8 @@ int device_wait(struct device *dev, uint32_t lane, struct arax_backend_done *don
 /* Whether launches may have arax_backend_run.after. */
 bool device_follows(const struct device *dev);
 
+/* Whether it is worth to ask. */
+bool device_has_gauges(const struct device *dev);
 /* -EOPNOTSUPP, and in @why what is missing, or "": nothing measures such devices. */
 int device_gauges(const struct device *dev, struct arax_backend_gauges *g, char *why, uint32_t len);
 

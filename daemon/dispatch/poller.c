@@ -191,6 +191,9 @@ static void take_note(struct poller *p, struct link *l, const struct arax_dispat
 	case ARAX_DISPATCH_CONTEXT:
 		context_gone(p, l, d->context);
 		break;
+	case ARAX_DISPATCH_DEVICES:
+		figures_ask(p);
+		break;
 	default:
 		log_err("unknown dispatch entry", log_str("link", l->name),
 			log_u64("type", d->type));
@@ -351,7 +354,7 @@ static int start_ready(struct poller *p)
 /* ------------------------------------------------------------------ */
 /* Now and then                                                        */
 
-static void publish_devices(struct poller *p)
+void poller_publish_devices(struct poller *p)
 {
 	uint32_t i, j;
 
@@ -369,6 +372,7 @@ static void publish_devices(struct poller *p)
 		pd->changed = false;
 		memcpy(a.name, pd->dev->info.name, sizeof(a.name));
 		a.name[sizeof(a.name) - 1] = 0;
+		figures_fill(p, pd, &a);
 		if (pd->lost)
 			snprintf(a.reason, sizeof(a.reason), "lost while it was in use, %s; araxd's log has more",
 				 recover_expected(pd) ? "and is being rebuilt" :
@@ -496,7 +500,8 @@ static void keep_house(struct poller *p)
 	if (p->now < p->next_slow)
 		return;
 	p->next_slow = p->now + SLOW_US * p->ticks.per_us;
-	publish_devices(p);
+	figures_look(p);
+	poller_publish_devices(p);
 	run_look_at_buffers(p);
 	if (p->trace)
 		trace_flush(p->trace);
@@ -661,7 +666,7 @@ static void check_stopped(struct poller *p)
 	poller_flush(p);
 	poller_settle(p);
 	p->stopped = true;
-	publish_devices(p);
+	poller_publish_devices(p);
 	if (p->on_stopped)
 		p->on_stopped(p->stopped_arg);
 }
@@ -972,7 +977,7 @@ int poller_start(struct poller *p)
 {
 	int err;
 
-	publish_devices(p);
+	poller_publish_devices(p);
 	publish_absent(p);
 	pthread_mutex_lock(&p->threads_lock);
 	err = -pthread_create(&p->threads[0], NULL, first_main, p);

@@ -18,6 +18,7 @@
 #include "daemon/config.h"
 #include "daemon/dispatch/door.h"
 #include "daemon/dispatch/fetch.h"
+#include "daemon/dispatch/figures.h"
 #include "daemon/dispatch/quota.h"
 #include "daemon/dispatch/rest.h"
 #include "daemon/dispatch/role.h"
@@ -35,6 +36,7 @@
 struct ahead;
 struct back;
 struct decline;
+struct figures_thread;
 struct gate;
 struct host_thread;
 struct memory;
@@ -73,6 +75,7 @@ struct poller_device {
 	struct run *direct;		/* one for run_direct() */
 	uint64_t busy_ns;
 	uint64_t tasks;
+	struct figures figures;
 	bool configured;		/* atomic: anew, and its lanes may be others now */
 	bool changed;			/* since it was last published */
 	bool lost;			/* it said ENODEV: nothing is given to it any more */
@@ -132,6 +135,7 @@ struct poller {
 	uint32_t nr_ahead;		/* tasks without a lane that have something on its way, or there */
 	struct fetch_turns fetches;
 	struct quota quota;
+	struct figures_thread *figures;	/* NULL: araxd knows itself what there is to know */
 	struct host_thread *undertaker;	/* of modules, see own.c, and of buffers, see link/ */
 	uint8_t *runnable;		/* [kernel index * nr_devs + device]: RUNNABLE_* */
 	char **unfit;			/* [kernel index]: see unfit.h; NULL: all devices run all */
@@ -240,6 +244,9 @@ static inline uint64_t poller_ns(const struct poller *p)
 {
 	return ticks_ns(&p->ticks, p->now);
 }
+
+/* (poller) Those that have changed. */
+void poller_publish_devices(struct poller *p);
 
 /* poller.c for visit.c, (poller) */
 void poller_be_here(bool here);

@@ -1610,8 +1610,9 @@ int runs_create(struct poller *p, struct devices *devices)
 		err = host_thread_create("arax-fetch", &p->fetches.thread);
 	if (err)
 		return err;
-	if (!p->nr_devs)
-		return 0;
+	err = figures_create(p);
+	if (err || !p->nr_devs)
+		return err;
 	p->unlike = bounds_differ(p);
 	/* Copies and fills are on the host's pages: some device has to stand for them. */
 	p->devs[0].copies |= !copies;
@@ -1635,6 +1636,7 @@ void runs_destroy(struct poller *p)
 	struct run *run;
 	uint32_t i;
 
+	figures_destroy(p);
 	if (p->memory)
 		memory_stop(p->memory);
 	ahead_stop_all(p);

@@ -249,7 +249,11 @@ static int kernel_device(struct link *l, const struct arax_device *dev)
 	struct arax_device a = *dev;
 	int err = call(of(l), ARAX_IOC_DEVICE_PUBLISH, &a);
 
-	/* A module from before there were reasons: people see in the log what it can't keep. */
+	/* A module from before there were figures or, before that, reasons: the log has these. */
+	if (err == -E2BIG && a.known) {
+		memset(&a.known, 0, sizeof(a) - offsetof(struct arax_device, known));
+		err = call(of(l), ARAX_IOC_DEVICE_PUBLISH, &a);
+	}
 	if (err == -E2BIG) {
 		memset(a.reason, 0, sizeof(a.reason));
 		err = call(of(l), ARAX_IOC_DEVICE_PUBLISH, &a);

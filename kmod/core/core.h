@@ -523,6 +523,11 @@ struct core_client {
 	struct core_poison fail_any;	/* any bytes */
 };
 
+struct core_device {
+	struct arax_device d;
+	u64 known_ns;		/* when its figures were true */
+};
+
 struct core_kernel {
 	u32 id;
 	u32 kinds;
@@ -557,8 +562,10 @@ struct core {
 	u32 nr_clients;
 	struct clist idle;	/* tenants with limits alone; the longest unlooked at first */
 	struct core_handles buffers;	/* ids of all buffers */
-	struct arax_device *devices[CORE_MAX_DEVICES];
+	struct core_device *devices[CORE_MAX_DEVICES];
 	u32 nr_devices;
+	bool asked;		/* the mediator, for their figures, and has not answered */
+	u64 asked_ns;		/* when it was asked last */
 	struct core_kernel *kernels[CORE_MAX_KERNELS];	/* published by release */
 	u32 nr_kernels;
 
@@ -1041,6 +1048,8 @@ void core_slot_free(struct core *core, struct core_task *t);
 /* A tag for a task that ends before a mediator had it: of epoch 0. */
 void core_tag_undispatched(struct core *core, struct core_task *t);
 void core_note_task(struct core *core, struct core_task *t, u8 note);
+/* Asks the mediator for figures of its devices; false: there is none, or no room. */
+bool core_note_devices(struct core *core, struct core_garbage *g);
 
 /*
  * share.c; core->dispatch held.  May the client have one more of the mediator's slots?  If not,
@@ -1118,6 +1127,8 @@ bool core_has_queued(const struct core_client *c);
 
 int core_device_publish(struct core *core, const struct arax_device *a);
 int core_device_query(struct core *core, struct arax_device *a);
+/* With core->lock held: who knew figures of them is gone, and the next one may know none. */
+void core_devices_forget(struct core *core);
 
 /* why.c */
 int core_task_explain(struct core *core, const struct arax_task_why *a);

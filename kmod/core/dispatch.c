@@ -235,6 +235,13 @@ static bool send_note(struct core *core, u8 type, u64 tag, u32 context, u64 obje
 	return true;
 }
 
+bool core_note_devices(struct core *core, struct core_garbage *g)
+{
+	core_spin_assert(&core->dispatch);
+	return core->state == CORE_LIVE && nobody_waits(core) &&
+	       send_note(core, ARAX_DISPATCH_DEVICES, 0, 0, 0, 0, g);
+}
+
 /* Returns false if one found no room, or no turn. */
 static bool flush_notes(struct core *core, u32 *max, struct core_garbage *g)
 {

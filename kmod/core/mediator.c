@@ -353,6 +353,7 @@ void core_detach(struct core *core)
 	core->states = NULL;
 	core->commits = NULL;
 	core_spin_unlock(&core->dispatch);
+	core_devices_forget(core);
 	clist_for_each_safe(pos, tmp, &core->clients)
 		look_at_states(core, clist_entry(pos, struct core_client, node), states);
 	lose_bytes(core);

@@ -7,14 +7,18 @@ static bool named(const char *name)
 	return name[0] && strnlen(name, ARAX_NAME_LEN) < ARAX_NAME_LEN;
 }
 
+#define ASK_NS	1000000000ull	/* figures that are as old are asked for anew, and no sooner again */
+
 int core_device_publish(struct core *core, const struct arax_device *a)
 {
-	struct arax_device *d, *spare;
+	struct core_device *d, *spare;
+	u64 now;
 	int err = 0;
 
 	if (a->index >= CORE_MAX_DEVICES)
 		return -ENOSPC;
-	if (!named(a->name) || a->flags & ~ARAX_DEVICE_ONLINE ||
+	if (!named(a->name) || a->flags & ~ARAX_DEVICE_ONLINE || a->pad ||
+	    a->known & ~ARAX_DEVICE_KNOWN ||
 	    strnlen(a->reason, ARAX_REASON_LEN) == ARAX_REASON_LEN)
 		return -EINVAL;
 	spare = core_alloc(sizeof(*spare));
@@ -32,26 +36,64 @@ int core_device_publish(struct core *core, const struct arax_device *a)
 		core->devices[a->index] = d;
 		core_write_once(core->nr_devices, core->nr_devices + 1);
 	}
-	*d = *a;
+	d->d = *a;
+	now = core_now_ns();
+	d->known_ns = a->age_ns < now ? now - a->age_ns : 0;
+	if (a->known && a->age_ns < ASK_NS)
+		core->asked = false;
 unlock:
 	core_mutex_unlock(&core->lock);
 	core_free(spare);
 	return err;
 }
 
+/* However many look, and however often: once a second, and not before it has answered. */
+static void ask_for(struct core *core, const struct arax_device *a, u64 now,
+		    struct core_garbage *g)
+{
+	if (!a->known || a->age_ns < ASK_NS || core->asked || now - core->asked_ns < ASK_NS)
+		return;
+	core->asked_ns = now;
+	core_spin_lock(&core->dispatch);
+	core->asked = core_note_devices(core, g);
+	core_spin_unlock(&core->dispatch);
+}
+
 int core_device_query(struct core *core, struct arax_device *a)
 {
-	int err = -ENOENT;
+	const struct core_device *d;
+	struct core_garbage g;
 	u32 size = a->size;
+	int err = -ENOENT;
+	u64 now;
 
+	core_garbage_init(&g);
 	core_mutex_lock(&core->lock);
 	if (a->index < core->nr_devices) {
-		*a = *core->devices[core_nospec(a->index, CORE_MAX_DEVICES)];
+		d = core->devices[core_nospec(a->index, CORE_MAX_DEVICES)];
+		now = core_now_ns();
+		*a = d->d;
 		a->size = size;
+		a->age_ns = a->known ? now - d->known_ns : 0;
+		ask_for(core, a, now, &g);
 		err = 0;
 	}
 	core_mutex_unlock(&core->lock);
+	if (g.mediator) {
+		core_spin_lock(&core->dispatch);
+		core_unlock_collect(core, &g);
+	}
 	return err;
+}
+
+void core_devices_forget(struct core *core)
+{
+	const size_t at = __builtin_offsetof(struct arax_device, known);
+	u32 i;
+
+	for (i = 0; i < core->nr_devices; i++)
+		memset((u8 *)&core->devices[i]->d + at, 0, sizeof(struct arax_device) - at);
+	core->asked = false;
 }
 
 static bool same_signature(const struct arax_signature *a, const struct arax_signature *b)

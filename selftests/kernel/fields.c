@@ -605,6 +605,8 @@ KTEST(publishing)
 	DEVICE(EINVAL, .index = i.nr_devices + 1, .name = "x");
 	DEVICE(EINVAL, .index = 0);
 	DEVICE(EINVAL, .index = 0, .name = "x", .flags = 2);
+	DEVICE(EINVAL, .index = 0, .name = "x", .pad = 1);
+	DEVICE(EINVAL, .index = 0, .name = "x", .known = ARAX_DEVICE_KNOWN + 1);
 	memset(d.name, 'x', sizeof(d.name));
 	CHECK_ERR(CALL(m.fd, DEVICE_PUBLISH, &d), EINVAL);
 	d = (struct arax_device) { .size = sizeof(d), .name = "x" };
@@ -623,6 +625,17 @@ KTEST(publishing)
 	CHECK_OK(CALL(m.fd, DEVICE_PUBLISH, &d));
 	CHECK_OK(CALL(m.fd, DEVICE_QUERY, &q));
 	CHECK_OK(memcmp(&q, &d, sizeof(q)));
+	/* Figures grow old, and who looks at such has the mediator asked for others, if it knows of them. */
+	d.known = ARAX_DEVICE_BUSY | ARAX_DEVICE_POWER;
+	d.busy = 42;
+	d.power_mw = 71300;
+	d.age_ns = 3000000000u;
+	CHECK_OK(CALL(m.fd, DEVICE_PUBLISH, &d));
+	CHECK_OK(CALL(m.fd, DEVICE_QUERY, &q));
+	CHECK(q.age_ns >= d.age_ns && q.age_ns < 60 * d.age_ns);
+	q.age_ns = d.age_ns;
+	CHECK_OK(memcmp(&q, &d, sizeof(q)));
+	mediator_note(&m, ARAX_DISPATCH_DEVICES);
 	/* A program of before there were reasons gets what it knows, and no byte more. */
 	memset(&q, 0x5a, sizeof(q));
 	q.size = offsetof(struct arax_device, reason);

@@ -49,6 +49,17 @@ assert d and all(x["kind"] == sys.argv[1] and x["online"] and x["memory"] for x 
 ' "$2"
 }
 
+# What NVML in software says of the first one; and of the memory what araxd has of it.
+figures() {
+	# shellcheck disable=SC2016 # the private araxd's shell
+	on "$1" sh -c '"$1" >/dev/null && exec "$2" devices --json' - "$examples/quickstart" "$arax" |
+		python3 -c 'import json, sys
+d = [x for x in json.load(sys.stdin) if x["online"]]
+assert d[0]["busy_percent"] == 10 and d[0]["power_w"] == 100 and d[0]["memory_taken"] == 3 << 20, d
+assert all(0 <= x["memory_used"] <= x["memory"] for x in d), d
+'
+}
+
 # Where it was computed and how long that took differ, and nothing else.
 quickstart() {
 	on cpu "$examples/quickstart" | sed 's/, computed.*//' >"$work/quick.cpu"
@@ -262,12 +273,17 @@ with_kernels() {
 }
 
 : >"$work/cpu.conf"
+echo "cpu { enable = false } backend \"cuda\" { options = {
+	\"library=$PWD/build/test/plain/libcuda-emulated.so\",
+	\"nvml=$PWD/build/test/plain/libnvml-emulated.so\" } }" >"$work/cuda-nvml.conf"
 for kind in cuda hip; do
 	driver=$PWD/build/test/plain/lib$kind-emulated.so
 	if [ -e "$driver" ]; then
 		echo "cpu { enable = false } backend \"$kind\" { options = { \"library=$driver\" } }" \
 			>"$work/$kind-emulated.conf"
 		try "$kind-emulated" "$kind"
+		[ "$kind" != cuda ] || check 'cuda-emulated: arax devices says how busy they are' \
+			figures cuda-nvml
 		with_kernels "$kind: a device that fails is rebuilt, and nobody notices" rebuilt
 		with_kernels "$kind: one that always fails is given up" given_up
 		with_kernels "$kind: a task that breaks every device ends" bounded

@@ -107,6 +107,84 @@ START_TEST(devices)
 	ck_assert_uint_eq(a.device.lanes, 3);
 	ck_assert_uint_eq(strlen(a.device.reason), ARAX_REASON_LEN - 1);
 	ck_assert_uint_eq(fx->core->nr_devices, 1);
+	a.device.pad = 1;
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_DEVICE_PUBLISH, &a), -EINVAL);
+	a.device.pad = 0;
+	a.device.known = ARAX_DEVICE_KNOWN + 1;
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_DEVICE_PUBLISH, &a), -EINVAL);
+	fx_free(fx);
+}
+END_TEST
+
+#define SECOND	1000000000ull
+
+/* What is known of device 0, which was true @age_ns ago. */
+static void publish_figures(struct fx *fx, u32 known, u64 age_ns)
+{
+	union core_args a = { .device = { .name = "d0", .known = known, .age_ns = age_ns,
+					  .busy = known ? 42 : 0 } };
+
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_DEVICE_PUBLISH, &a), 0);
+}
+
+static struct arax_device look_at_device(struct fx *fx)
+{
+	union core_args a = { 0 };
+
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_DEVICE_QUERY, &a), 0);
+	return a.device;
+}
+
+static bool is_asked(struct fx *fx)
+{
+	const struct arax_dispatch *d = fx_next(fx);
+
+	if (d)
+		ck_assert_uint_eq(d->type, ARAX_DISPATCH_DEVICES);
+	return d;
+}
+
+/* The mediator hears of it when somebody looks at old ones: once, and if it knows the word. */
+START_TEST(figures_of_devices)
+{
+	struct fx *fx = fx_new(NULL);
+	struct arax_device d;
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	publish_figures(fx, 0, 10 * SECOND);
+	d = look_at_device(fx);
+	ck_assert_uint_eq(d.age_ns, 0);
+	ck_assert(!is_asked(fx));
+	publish_figures(fx, ARAX_DEVICE_BUSY, SECOND / 2);
+	d = look_at_device(fx);
+	ck_assert_uint_eq(d.busy, 42);
+	ck_assert_uint_ge(d.age_ns, SECOND / 2);
+	ck_assert_uint_lt(d.age_ns, SECOND);
+	ck_assert(!is_asked(fx));
+	publish_figures(fx, ARAX_DEVICE_BUSY, ~0ull);
+	ck_assert_uint_ge(look_at_device(fx).age_ns, SECOND);
+	ck_assert(is_asked(fx));
+	/* Not again before it has answered, however long that takes; nor soon after. */
+	fx->core->asked_ns = 0;
+	look_at_device(fx);
+	ck_assert(!is_asked(fx));
+	publish_figures(fx, ARAX_DEVICE_BUSY, 0);
+	publish_figures(fx, ARAX_DEVICE_BUSY, 2 * SECOND);
+	fx->core->asked_ns = core_now_ns();
+	look_at_device(fx);
+	ck_assert(!is_asked(fx));
+	fx->core->asked_ns = 0;
+	look_at_device(fx);
+	ck_assert(is_asked(fx));
+	/* They go with who knew them; and the next one may be older than the word. */
+	fx->core->asked_ns = 0;
+	fx_die(fx);
+	d = look_at_device(fx);
+	ck_assert_str_eq(d.name, "d0");
+	ck_assert_uint_eq(d.known | d.busy, 0);
+	ck_assert_int_eq(fx_attach(fx, ARAX_ATTACH_RECOVER), 0);
+	look_at_device(fx);
+	ck_assert(!is_asked(fx));
 	fx_free(fx);
 }
 END_TEST
@@ -271,6 +349,7 @@ Suite *core_call_suite(void)
 	tcase_add_test(tc, before_init_and_after_death);
 	tcase_add_test(tc, info);
 	tcase_add_test(tc, devices);
+	tcase_add_test(tc, figures_of_devices);
 	tcase_add_test(tc, kernels);
 	tcase_add_test(tc, kernels_full);
 	tcase_add_test(tc, handles);

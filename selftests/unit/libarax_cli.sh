@@ -509,7 +509,7 @@ for row in o if isinstance(o, list) else [o]:
             part = part[name]
 assert o, "empty"' "$keys"
 }
-has 'index name kind' "$arax" devices
+has 'index name kind memory_used memory_taken busy_percent power_w' "$arax" devices
 has 'link library server' "$arax" info
 has 'id name kinds text ranges' "$arax" kernels
 has 'context uid user pid command state tenant usage.memory.current' "$arax" ps
@@ -529,6 +529,13 @@ for k in opencl cuda hip xrt; do
 	says "not configured: add backend \"$k\" { } to araxd.conf, or use --kind $k" \
 		"and $k is listed with the reason for none"
 done
+n=$((n + 1))
+if grep -Eq '^0  cpu0 .* host  +-  +-  +[0-9]+%  +-  ' "$tmp/out"; then
+	echo "ok $n - with how busy it is, and nothing of what nobody knows"
+else
+	failed=1
+	echo "not ok $n - with how busy it is, and nothing of what nobody knows"
+fi
 is 0 'as are kinds that were left out' $arax run --private --kind cpu -- $arax devices --json
 says '"reason": "left out by --kind: add hip there"' 'with that reason'
 says '"reason": null' 'and a device has none'

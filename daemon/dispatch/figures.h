@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * figures.h - what devices are doing now, for people
+ *
+ * They are taken when somebody looks at devices, which the core tells by ARAX_DISPATCH_DEVICES:
+ * while nobody does they cost nothing.  Vendors' libraries take milliseconds to tell theirs, so a
+ * thread asks them.
+ */
+#ifndef ARAXD_DISPATCH_FIGURES_H
+#define ARAXD_DISPATCH_FIGURES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "uapi/arax.h"
+
+struct poller;
+struct poller_device;
+
+/* What a device's lanes had done at a time; @running_ns: by tasks that had not ended. */
+struct figures_point {
+	uint64_t ns;
+	uint64_t busy_ns;
+	uint64_t running_ns;
+};
+
+/**
+ * struct figures - of one device, the poller's
+ * @ns:		when they were taken; 0: never yet
+ * @mark, @look: since when @busy is counted anew, and when it was last looked at
+ * @busy:	per cent of its lanes' time, of about the last second
+ * @known, @told, @power_mw, @used, @taken: as in struct arax_device; @told is its busy
+ */
+struct figures {
+	uint64_t ns;
+	struct figures_point mark, look;
+	uint32_t busy;
+	uint32_t known;
+	uint32_t told;
+	uint32_t power_mw;
+	uint64_t used, taken;
+};
+
+/* Once devices are there.  -EAGAIN, -ENOMEM. */
+int figures_create(struct poller *p);
+/* Nobody polls any more; devices and their memory are still there. */
+void figures_destroy(struct poller *p);
+/* (poller) Several times a second while anything runs. */
+void figures_look(struct poller *p);
+/* (poller) Somebody wants to know: they are published in some milliseconds. */
+void figures_ask(struct poller *p);
+/* (poller) */
+void figures_fill(const struct poller *p, const struct poller_device *pd, struct arax_device *a);
+
+#endif /* ARAXD_DISPATCH_FIGURES_H */

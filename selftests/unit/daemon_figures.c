@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT
+/* What is told of what devices do: when it is taken, that it is true, and that nobody waits for it. */
+#include <check.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/dispatch/poller.h"
+#include "selftests/unit/daemon_client.h"
+#include "selftests/unit/wait.h"
+
+#define SECOND	1000000000ull
+#define BYTES	(1u << 20)
+
+#define CORES	"loop { inline_us = 0 }\ncpu { groups = { \"0\" } }\n"
+#define MEMORY	"cpu { enable = false }\n" \
+		"backend \"sim\" { options = { \"devices=1\", \"lanes=1\", \"memory=8388608\", " \
+		"\"base-us=1\", \"latency-us=1\" } }\n"
+
+static struct bench_daemon *d;
+static struct client c;
+static uint32_t kernel, queue, buffer;
+
+/* A vendor's library, of all devices if @there. */
+static struct {
+	bool there, slow;
+	uint32_t busy, calls;
+} vendor;
+
+#define SET(what, value)	__atomic_store_n(&vendor.what, value, __ATOMIC_RELEASE)
+#define GET(what)		__atomic_load_n(&vendor.what, __ATOMIC_ACQUIRE)
+
+bool __wrap_device_has_gauges(const struct device *dev);
+bool __wrap_device_has_gauges(const struct device *dev)
+{
+	(void)dev;
+	return GET(there);
+}
+
+int __wrap_device_gauges(const struct device *dev, struct arax_backend_gauges *g, char *why,
+			 uint32_t len);
+int __wrap_device_gauges(const struct device *dev, struct arax_backend_gauges *g, char *why,
+			 uint32_t len)
+{
+	(void)dev;
+	(void)len;
+	__atomic_fetch_add(&vendor.calls, 1, __ATOMIC_ACQ_REL);
+	while (GET(slow))
+		usleep(1000);
+	*g = (struct arax_backend_gauges){ .size = sizeof(*g) };
+	why[0] = '\0';
+	if (!GET(there))
+		return -EOPNOTSUPP;
+	g->known = ARAX_GAUGE_BUSY | ARAX_GAUGE_POWER | ARAX_GAUGE_TAKEN;
+	g->busy = GET(busy);
+	g->power_mw = 71300;
+	g->memory_taken = 12345;
+	return 0;
+}
+
+static void up(const char *conf)
+{
+	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
+
+	d = daemon_up_with(conf);
+	client_open(&c, daemon_path(d));
+	ck_assert_int_eq(client_init(&c, 64), 0);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	kernel = k.id;
+	queue = client_queue(&c, ARAX_QUEUE_DATAFLOW);
+	buffer = client_buffer(&c, BYTES, NULL, NULL);
+}
+
+static void down(void)
+{
+	client_close(&c);
+	daemon_down(d);
+}
+
+static struct arax_device look(void)
+{
+	struct arax_device dev = { .size = sizeof(dev) };
+
+	ck_assert_int_eq(CALL(&c, ARAX_NR_DEVICE_QUERY, &dev), 0);
+	return dev;
+}
+
+/* Who looks twice is told what is true now. */
+static struct arax_device figures(void)
+{
+	struct arax_device dev;
+
+	ck_assert(comes_true((dev = look(), dev.age_ns < SECOND), 1000));
+	return dev;
+}
+
+static void await(void)
+{
+	struct arax_completion done;
+
+	ck_assert(client_completion(&c, &done));
+	ck_assert_int_eq(done.result, 0);
+}
+
+static void spin(uint32_t us)
+{
+	client_spin(&c, kernel, queue, buffer, us);
+	client_publish(&c);
+}
+
+/* While it runs, though nothing has ended yet; and no more when it has. */
+START_TEST(busy_is_of_the_last_second)
+{
+	struct arax_device dev;
+
+	up(CORES);
+	dev = figures();
+	ck_assert_uint_eq(dev.known, ARAX_DEVICE_BUSY);
+	ck_assert_uint_eq(dev.busy, 0);
+	spin(4000000);
+	usleep(2200000);
+	dev = figures();
+	ck_assert_uint_eq(dev.busy_ns, 0);
+	ck_assert_uint_gt(dev.busy, 90);
+	await();
+	usleep(2200000);
+	dev = figures();
+	ck_assert_uint_ge(dev.busy_ns, 4 * SECOND);
+	ck_assert_uint_eq(dev.busy, 0);
+	down();
+}
+END_TEST
+
+/* In short ones as well: about half of the time. */
+START_TEST(short_ones_are_busy_too)
+{
+	struct arax_device dev;
+	uint64_t until = wait_now_ns() + 2200000000u;
+
+	up(CORES);
+	while (wait_now_ns() < until) {
+		spin(20000);
+		await();
+		usleep(20000);
+	}
+	dev = figures();
+	ck_assert_uint_gt(dev.busy, 15);
+	ck_assert_uint_lt(dev.busy, 85);
+	down();
+}
+END_TEST
+
+START_TEST(memory_in_use)
+{
+	struct arax_device dev;
+
+	up(MEMORY);
+	dev = figures();
+	ck_assert_uint_eq(dev.known, ARAX_DEVICE_BUSY | ARAX_DEVICE_USED);
+	ck_assert_uint_eq(dev.memory_used, 0);
+	client_spin(&c, kernel, queue, buffer, 1)->ranges[0] = whole(buffer, ARAX_INOUT, BYTES);
+	client_publish(&c);
+	await();
+	usleep(1100000);
+	dev = figures();
+	ck_assert_uint_ge(dev.memory_used, BYTES);
+	ck_assert_uint_lt(dev.memory_used, 2 * BYTES);
+	down();
+}
+END_TEST
+
+START_TEST(a_vendors_are_told)
+{
+	struct arax_device dev;
+
+	SET(there, true);
+	SET(busy, 37);
+	up(MEMORY);
+	usleep(1200000);
+	ck_assert_uint_eq(GET(calls), 0);	/* nobody has looked */
+	dev = figures();
+	ck_assert_uint_eq(GET(calls), 1);
+	ck_assert_uint_eq(dev.known, ARAX_DEVICE_KNOWN);
+	ck_assert_uint_eq(dev.busy, 37);
+	ck_assert_uint_eq(dev.power_mw, 71300);
+	ck_assert_uint_eq(dev.memory_taken, 12345);
+	/* araxd sleeps, and is woken for who looks: once a second. */
+	SET(busy, 38);
+	usleep(1100000);
+	dev = figures();
+	ck_assert_uint_eq(dev.busy, 38);
+	for (int i = 0; i < 100; i++)
+		look();
+	ck_assert_uint_le(GET(calls), 3);
+	down();
+}
+END_TEST
+
+/* Tasks run and who looks is answered, while a library takes as long as it likes. */
+START_TEST(nobody_waits_for_it)
+{
+	uint64_t began;
+
+	SET(there, true);
+	SET(slow, true);
+	up(CORES);
+	look();
+	ck_assert(comes_true(GET(calls), 1000));
+	began = wait_now_ns();
+	for (int i = 0; i < 100; i++) {
+		spin(1);
+		await();
+		ck_assert_uint_ge(look().age_ns, SECOND);
+	}
+	usleep(2100000);
+	look();
+	usleep(10000);
+	ck_assert_uint_eq(GET(calls), 1);
+	ck_assert_uint_lt(wait_now_ns() - began, WAIT_S * SECOND);
+	SET(slow, false);
+	figures();
+	down();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("figures");
+	TCase *t = tcase_create("all");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(t, 300);
+	tcase_add_test(t, busy_is_of_the_last_second);
+	tcase_add_test(t, short_ones_are_busy_too);
+	tcase_add_test(t, memory_in_use);
+	tcase_add_test(t, a_vendors_are_told);
+	tcase_add_test(t, nobody_waits_for_it);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
