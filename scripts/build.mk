@@ -25,6 +25,11 @@ $(patsubst %,$(B)/kmod/%/arax.ko,$(GUEST_KERNELS)): $(B)/kmod/%/arax.ko: \
 		$(B)/kernels/%/stamp scripts/kmod-build $(KMOD_SOURCES)
 	scripts/kmod-build $(KMOD_ARGS) $(B)/kernels/$*/build $(@D)
 
+# Test modules that guests load: the one that borrows dma-bufs.
+$(patsubst %,$(B)/kmod/%/borrower/borrower.ko,$(GUEST_KERNELS)): $(B)/kmod/%/borrower/borrower.ko: \
+		$(B)/kernels/%/stamp scripts/kmod-build $(wildcard selftests/qemu/borrower/*)
+	scripts/kmod-build --of selftests/qemu/borrower $(B)/kernels/$*/build $(@D)
+
 # For the running kernel, or any other tree: always asked, rarely at work.
 ifneq ($(KDIR),)
 KMOD_KDIR := $(KDIR)

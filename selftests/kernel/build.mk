@@ -12,7 +12,7 @@ KTB       := $(B)/selftests/kernel
 KT_SHARED := $(addprefix $(KT)/,ktest.c client.c mediator.c tenant.c) selftests/system/tap.c
 
 # One program per subject; those of one file come with their own frame.
-KT_PROGRAMS := calls fields entries memory faults shuffle rings timeline access quota death trace
+KT_PROGRAMS := calls fields entries memory dmabuf faults shuffle rings timeline access quota death trace
 KT_SINGLE   := smoke fail_nth stress
 # Leaves the module full: params.sh runs it between two loads.
 KT_BETWEEN  := full
@@ -60,14 +60,16 @@ KT_32_UNTIMED := calls fields entries access smoke
 KT_LOADS     = '/root/load.sh $(1) /root/calls bad_addresses_are_EFAULT'
 
 # $(call kt_guest,KERNEL,TALLY,SECONDS,COMMANDS).  kmemleak's scans take the longer the more memory there is.
-kt_guest = scripts/qemu-run --kernel $(1) $(if $(filter debug,$(1)),--mem 768M) --module $(B)/kmod/$(1)/arax.ko \
+# Devices' memory is bounced, by way of 4 MiB: see dmabuf.c.
+kt_guest = scripts/qemu-run --kernel $(1) $(if $(filter debug,$(1)),--mem 768M) --append swiotlb=2048,force \
+	--module $(B)/kmod/$(1)/arax.ko --module $(B)/kmod/$(1)/borrower/borrower.ko \
 	$(patsubst %,--file %,$(KT_FILES)) --tally kernel/$(2) --timeout $(3) --each $(3) -- $(4)
 
-test-kernel-6.1 test-kernel-6.12 test-kernel-next: test-kernel-%: $(B)/kmod/%/arax.ko $(KT_BINS)
+test-kernel-6.1 test-kernel-6.12 test-kernel-next: test-kernel-%: $(B)/kmod/%/arax.ko $(B)/kmod/%/borrower/borrower.ko $(KT_BINS)
 	@$(call kt_guest,$*,$*,1200,$(KT_COMMANDS) $(call kt_32,$(KT_32)) '/root/stress 10' \
 		$(KT_SMALL) $(call KT_LOADS,100))
 
-test-kernel-debug: $(B)/kmod/debug/arax.ko $(KT_BINS)
+test-kernel-debug: $(addprefix $(B)/kmod/debug/,arax.ko borrower/borrower.ko) $(KT_BINS)
 	@$(call kt_guest,debug,debug,2400,$(KT_COMMANDS) $(call kt_32,$(KT_32_UNTIMED)) /root/fail_nth \
 		'/root/stress 20' $(KT_SMALL) $(call KT_LOADS,10))
 
@@ -75,23 +77,25 @@ test-kernel-debug: $(B)/kmod/debug/arax.ko $(KT_BINS)
 SOAK_ROUNDS ?= 20
 KT_LONG := $(patsubst %,'TAP_SECONDS=1800 KTEST_SOAK=$(SOAK_ROUNDS) /root/%',entries memory shuffle rings quota death)
 
-soak-kernel-6.1 soak-kernel-6.12: soak-kernel-%: $(B)/kmod/%/arax.ko $(KT_BINS)
+soak-kernel-6.1 soak-kernel-6.12: soak-kernel-%: $(B)/kmod/%/arax.ko $(B)/kmod/%/borrower/borrower.ko $(KT_BINS)
 	@$(call kt_guest,$*,$*-soak,3600,$(KT_LONG) '/root/stress 600' $(call KT_LOADS,1000))
 
-soak-kernel-debug: $(B)/kmod/debug/arax.ko $(KT_BINS)
+soak-kernel-debug: $(addprefix $(B)/kmod/debug/,arax.ko borrower/borrower.ko) $(KT_BINS)
 	@$(call kt_guest,debug,debug-soak,7200,$(KT_LONG) '/root/stress 900' $(call KT_LOADS,100))
 
 test-sparse: $(B)/kernels/6.12/stamp
 	@if command -v sparse >/dev/null; then \
 		scripts/tally run style/sparse \
-			scripts/kmod-build --sparse $(B)/kernels/6.12/build $(B)/kmod/sparse; \
+			sh -ec 'scripts/kmod-build --sparse $(B)/kernels/6.12/build $(B)/kmod/sparse; \
+				scripts/kmod-build --sparse --of selftests/qemu/borrower \
+					$(B)/kernels/6.12/build $(B)/kmod/sparse/borrower'; \
 	else \
 		scripts/tally add style/sparse 0 0 1 'no sparse (apt install sparse)'; \
 	fi
 
 FIRST_TARGETS += test-kernel-debug test-kernel-6.12 test-kernel-6.1
 TEST_TARGETS += test-sparse
-TEST_NEEDS += $(patsubst %,$(B)/kmod/%/arax.ko,debug 6.1 6.12) $(KT_BINS)
+TEST_NEEDS += $(foreach k,debug 6.1 6.12,$(addprefix $(B)/kmod/$(k)/,arax.ko borrower/borrower.ko)) $(KT_BINS)
 SOAK_TARGETS += soak-kernel-6.1 soak-kernel-6.12 soak-kernel-debug test-kernel-next
 .PHONY: kernel-tests test-kernel-6.1 test-kernel-6.12 test-kernel-debug test-kernel-next test-sparse \
 	soak-kernel-6.1 soak-kernel-6.12 soak-kernel-debug
