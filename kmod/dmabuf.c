@@ -76,7 +76,10 @@ static struct sg_table *export_map(struct dma_buf_attachment *at, enum dma_data_
 		err = PTR_ERR(pages);
 		goto free;
 	}
-	err = sg_alloc_table_from_pages(&map->table, pages, nr, 0, at->dmabuf->size, GFP_KERNEL);
+	/* Neighbours become one piece: what the device is bounced through may not take it whole. */
+	err = sg_alloc_table_from_pages_segment(&map->table, pages, nr, 0, at->dmabuf->size,
+						min_t(size_t, dma_max_mapping_size(at->dev),
+						      UINT_MAX), GFP_KERNEL);
 	if (err)
 		goto put;
 	err = dma_map_sgtable(at->dev, &map->table, dir, 0);

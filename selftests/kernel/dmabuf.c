@@ -362,7 +362,26 @@ KTEST(what_can_not_be_mapped)
 	settled(&l);
 }
 
-/* A device that can't reach memory has 4 MiB by way of which it does. */
+/* A device that can't reach memory takes pieces of 256 KiB at most; pages that are neighbours may be more. */
+KTEST(large_ones_for_a_device_that_bounces)
+{
+	const size_t n = 1 << 20;
+	struct lent l;
+	int d;
+
+	lend(&l, n);
+	fill(l.p, n, 1);
+	d = borrower_of(l.fd);
+	CHECK_OK(BORROW(d, MAP, BOTH));
+	CHECK_EQ(BORROW(d, FILLED, 1), 1);
+	CHECK_OK(BORROW(d, FILL, 2));
+	CHECK_OK(BORROW(d, UNMAP, 0));
+	CHECK(filled(l.p, n, 2));
+	CHECK_SYS(close(d));
+	settled(&l);
+}
+
+/* Whose room is less than that. */
 KTEST(more_than_a_device_can_have)
 {
 	struct lent l;
