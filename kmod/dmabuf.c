@@ -155,7 +155,31 @@ static int export_mmap(struct dma_buf *dmabuf, struct vm_area_struct *vma)
 	return compat_mmap_file(e->file, vma);
 }
 
-/* Called for the first of several vmaps, vunmap after the last. */
+/* One page in place of each. */
+static struct page **pages_of_nobody(unsigned long nr)
+{
+	struct page *page = alloc_page(GFP_KERNEL | __GFP_ZERO), **pages;
+	unsigned long i;
+
+	pages = kvmalloc_array(nr, sizeof(*pages), GFP_KERNEL | __GFP_NOWARN);
+	if (!page || !pages) {
+		if (page)
+			put_page(page);
+		kvfree(pages);
+		return ERR_PTR(-ENOMEM);
+	}
+	for (i = 0; i < nr; i++) {
+		get_page(page);
+		pages[i] = page;
+	}
+	put_page(page);
+	return pages;
+}
+
+/*
+ * Called for the first of several vmaps, vunmap after the last.  The core warns of a vmap that
+ * fails, and whose buffer was revoked is not ours to choose.
+ */
 static int export_vmap(struct dma_buf *dmabuf, struct iosys_map *map)
 {
 	struct export *e = dmabuf->priv;
@@ -164,6 +188,8 @@ static int export_vmap(struct dma_buf *dmabuf, struct iosys_map *map)
 	void *address;
 
 	pages = export_pages(dmabuf, &nr);
+	if (pages == ERR_PTR(-ESTALE))
+		pages = pages_of_nobody(nr);
 	if (IS_ERR(pages))
 		return PTR_ERR(pages);
 	address = vmap(pages, nr, VM_MAP, PAGE_KERNEL);

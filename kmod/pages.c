@@ -168,7 +168,8 @@ struct arax_buffer *arax_pages_owner(struct file *file)
 	return file->private_data;
 }
 
-static int pages_read(struct file *file, unsigned long nr, struct page **pages)
+/* @fresh: they are to be made, which may take long.  Who only wants those that are there has them. */
+static int pages_read(struct file *file, unsigned long nr, struct page **pages, bool fresh)
 {
 	struct address_space *mapping = file->f_mapping;
 	gfp_t gfp = mapping_gfp_mask(mapping);
@@ -179,7 +180,7 @@ static int pages_read(struct file *file, unsigned long nr, struct page **pages)
 	for (i = 0; i < nr; i++) {
 		if (i % PAGES_CHUNK == 0) {
 			err = -EINTR;
-			if (fatal_signal_pending(current))
+			if (fresh && fatal_signal_pending(current))
 				goto put;
 			cond_resched();
 		}
@@ -252,7 +253,7 @@ struct file *arax_pages_create(const char *name, u64 bytes, struct page **pages)
 	file->f_op = &pages_fops;
 	file->f_mode &= ~FMODE_CAN_WRITE;
 
-	err = pages_read(file, bytes >> PAGE_SHIFT, pages);
+	err = pages_read(file, bytes >> PAGE_SHIFT, pages, true);
 	if (err) {
 		arax_pages_discard(file);
 		return ERR_PTR(err);
@@ -266,7 +267,7 @@ struct file *arax_pages_create(const char *name, u64 bytes, struct page **pages)
  */
 int arax_pages_get(struct file *file, struct page **pages, unsigned long nr)
 {
-	int err = pages_read(file, nr, pages);
+	int err = pages_read(file, nr, pages, false);
 
 	return err == -EINVAL ? -ESTALE : err;
 }

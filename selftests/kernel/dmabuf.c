@@ -351,6 +351,58 @@ KTEST(revoked_while_lent)
 	settled(&l);
 }
 
+/*
+ * dma_buf_vmap() warns where that fails: who can have it fail could have a driver make the kernel
+ * warn.  What a driver has of a buffer that was revoked, or then writes to it, is nobody's.
+ */
+KTEST(revoked_before_the_kernel_maps_it)
+{
+	struct lent l;
+	int d;
+
+	lend(&l, BYTES);
+	fill(l.p, BYTES, 1);
+	d = borrower_of(l.fd);
+	take_back(&l);
+	CHECK_OK(BORROW(d, VMAP, 0));
+	CHECK_EQ(BORROW(d, VFILLED, 1), 0);
+	CHECK_OK(BORROW(d, VFILL, 2));
+	CHECK(faults(l.p, false));
+	CHECK_EQ(charged(&l.c), l.c.init.region_size + BYTES);
+	CHECK_SYS(close(d));
+	settled(&l);
+}
+
+static int maps_for_ever(void *arg)
+{
+	struct lent l;
+	int d;
+
+	lend(&l, 32 << 20);
+	d = borrower_of(l.fd);
+	meet_say(arg);
+	for (;;) {
+		CHECK_OK(BORROW(d, VMAP, 0));
+		CHECK_OK(BORROW(d, VUNMAP, 0));
+	}
+}
+
+KTEST(killed_while_the_kernel_maps)
+{
+	int round, rounds = ktest_rounds(40);
+	struct meet m;
+	pid_t pid;
+
+	meet_init(&m);
+	for (round = 0; round < rounds; round++) {
+		pid = child_run(maps_for_ever, &m);
+		meet_hear(&m);
+		usleep((useconds_t)(round * 300));
+		CHECK_SYS(kill(pid, SIGKILL));
+		CHECK_EQ(child_wait(pid), 1000 + SIGKILL);
+	}
+}
+
 KTEST(what_can_not_be_mapped)
 {
 	struct lent l;
