@@ -15,7 +15,7 @@ MODULE_PARM_DESC(cells, "64-byte cells of the dispatch ring, a power of two (655
 
 static unsigned int slots = 1u << 14;
 module_param(slots, uint, 0444);
-MODULE_PARM_DESC(slots, "tasks that the daemon may hold at once (16384)");
+MODULE_PARM_DESC(slots, "one more than tasks that the daemon may hold at once (16384)");
 
 static unsigned int max_handles = 1u << 16;
 module_param(max_handles, uint, 0444);

@@ -917,7 +917,7 @@ struct arax_usage {
  * @shared_offset, @shared_bytes: out: map read-write: struct arax_mediator_page,
  *		the commit entries and the slot states
  * @cells:	out: 64-byte cells of the dispatch ring, a power of two
- * @slots:	out: tasks that the mediator can hold at once
+ * @slots:	out: one more than tasks that the mediator can hold at once: no tag has slot 0
  *
  * EBUSY: another one is attached, or has not wholly gone.  EPERM: the opener
  * lacks CAP_SYS_ADMIN.

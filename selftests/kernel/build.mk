@@ -14,8 +14,8 @@ KT_SHARED := $(addprefix $(KT)/,ktest.c client.c mediator.c tenant.c) selftests/
 # One program per subject; those of one file come with their own frame.
 KT_PROGRAMS := calls fields entries memory dmabuf faults shuffle rings timeline access quota death trace
 KT_SINGLE   := smoke fail_nth stress
-# Leaves the module full: params.sh runs it between two loads.
-KT_BETWEEN  := full
+# For a module of their own: params.sh runs them between two loads.
+KT_BETWEEN  := full limits
 # The same structs for a 32-bit program (gcc-multilib), where there is one.
 KT_32       := calls fields entries memory shuffle rings timeline access death smoke
 

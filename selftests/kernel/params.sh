@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# The module's parameters: bad ones are refused, good ones hold.  Runs in the
+# The module's parameters: bad ones are refused, good ones hold and limit.  Runs in the
 # guest, with the module loaded; loads it again at the end.
 
 ko=/lib/arax/arax.ko
@@ -36,7 +36,7 @@ tells() {
 	fi
 }
 
-echo "1..15"
+echo "1..17"
 /root/unload.sh
 check "nodes go with the module" no "$([ -e /dev/arax ] && echo yes || echo no)"
 check "cells must be a power of two" no "$(try cells=100)"
@@ -55,6 +55,13 @@ check "recovery_ms is as given" 5 "$(cat /sys/module/arax/parameters/recovery_ms
 check "tasks wait for the first daemon" passes \
 	"$(tells /root/death tasks_wait_for_the_first_mediator)"
 check "a full table of kernels says so" passes "$(tells /root/full)"
+/root/unload.sh
+insmod $ko slots=4 max_handles=8 user_memory=65536 user_tasks=10 user_contexts=3 recovery_ms=300
+check "each limit is one" passes \
+	"$(tells /root/limits user_contexts user_memory user_tasks max_handles slots recovery_ms)"
+/root/unload.sh
+insmod $ko cells=256 slots=1024 user_tasks=1000
+check "the dispatch ring has its cells" passes "$(tells /root/limits cells)"
 /root/unload.sh
 insmod $ko
 check "nodes come with the module" yes "$([ -c /dev/arax ] && [ -c /dev/arax-ctl ] && echo yes)"
