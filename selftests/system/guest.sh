@@ -76,6 +76,14 @@ if [ "$kernel" != debug ]; then
 	done
 fi
 
+# What run.sh has of devices and checks on the broker.
+devices=(/arax/in-guest.sh\ {checked,'loss 0','loss 32M','last-loss 0','last-loss 32M',overlap,planned,group}
+	'/arax/in-guest.sh followers 60 who_was_to_follow_comes_after_what_runs_again'
+	'/arax/in-guest.sh followers 60 who_was_to_follow_is_canceled')
+# All of it takes a kernel full of checkers long.
+[ "$kernel" != debug ] || devices[0]+=' lies_about_access_are_found out_keeps_what_is_left_out rows_of_nothing bytes_moved
+	strided_copy explicit_chain explicit_out_of_core dataflow_by_ranges revoked_buffer crash_is_contained'
+
 # libgcc_s: pthread_cancel() opens it.
 rc=0
 scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
@@ -97,6 +105,10 @@ scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
 	--file $tests/images/until.so:/arax/tests/images/until.so \
 	--file $tests/images/ends.so:/arax/tests/images/ends.so \
 	--file $tests/told:/arax/tests/told \
+	--file $tests/device-loss:/arax/tests/device-loss \
+	--file $tests/planned:/arax/tests/planned \
+	--file $tests/one-group:/arax/tests/one-group \
+	--file build/test/plugins/queued.so:/arax/lib/queued.so \
 	--file selftests/system/saved.sh:/arax/tests/saved.sh \
 	--file selftests/system/commands.sh:/arax/tests/commands.sh \
 	--file selftests/system/in-guest.sh:/arax/in-guest.sh \
@@ -104,7 +116,7 @@ scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
 	'/arax/in-guest.sh commands' '/arax/in-guest.sh shares' '/arax/in-guest.sh reasons' "/arax/in-guest.sh coherent $tasks" ${demo[@]+"${demo[@]}"} \
 	'/arax/in-guest.sh mapped' '/arax/in-guest.sh huge' '/arax/in-guest.sh aside other_tenants_go_on' \
 	'/arax/in-guest.sh aside killed_with_a_kernel_that_hangs' \
-	'/arax/in-guest.sh aside threads_are_limited' "${bench[@]}" || rc=$?
+	'/arax/in-guest.sh aside threads_are_limited' "${devices[@]//$'\n'/ }" "${bench[@]}" || rc=$?
 [ "$kernel" = debug ] ||
 	scripts/tally run "bench/kernel-link-$kernel" selftests/bench/run.sh said "$work" null depth || rc=1
 exit "$rc"

@@ -3,7 +3,8 @@
 #
 # Runs inside a guest, see guest.sh.
 # usage: in-guest.sh system|32-bit TEST...|death|saved|commands|demo|shares|reasons|coherent TASKS|mapped|
-#	huge|bench|aside TEST
+#	huge|bench|aside TEST|checked TEST...|loss BYTES|last-loss BYTES|overlap|followers AFTER TEST|planned|
+#	group
 
 set -u
 export LD_LIBRARY_PATH=/arax/lib ARAX_LINK=kernel
@@ -33,6 +34,17 @@ finish() {
 	wait $daemon || rc=1
 	[ "$rc" = 0 ] || sed 's/^/# /' /tmp/log
 	exit "$rc"
+}
+
+# over CONFIGURATION PROGRAM [TEST...]: against an araxd of their own
+over() {
+	echo "$1" >>$config
+	program=/arax/tests/$2
+	shift 2
+	# shellcheck disable=SC2086 # the command is words
+	serve $araxd
+	TAP_UID=1000 "$program" "$@"
+	finish $?
 }
 
 case "$1" in
@@ -115,6 +127,43 @@ bench)
 			--seconds 0.3 --rounds 2 >/tmp/bench/kernel-$name.json || rc=1
 	done
 	finish $rc
+	;;
+checked)
+	shift
+	chmod 666 /dev/udmabuf /dev/dma_heap/system 2>/dev/null
+	export ARAX_TEST_CHECKED=1
+	over 'cpu { memory = "32M" } debug { check_access = true }' system "$@"
+	;;
+loss)
+	over "cpu { memory = \"$2\" groups = { \"0\", \"1\" } }
+		filter \"error\" { devices = \"cpu1\" options = { \"errno=ENODEV\", \"kernel=st_lies\" } }" \
+		device-loss one_of_two_is_lost
+	;;
+last-loss)
+	over "cpu { memory = \"$2\" groups = { \"0\" } }
+		filter \"error\" { options = { \"errno=ENODEV\", \"kernel=st_fail\" } }" \
+		device-loss the_only_one_is_lost
+	;;
+overlap)
+	over 'cpu { groups = { "0", "1" } }
+		filter "error" { devices = "cpu1" options = { "errno=ENODEV", "kernel=st_lies" } }' \
+		device-loss what_reads_its_own_results_does_not_run_again
+	;;
+followers)
+	over "loop { inline_us = 0 } cpu { groups = { \"0\" } }
+		filter \"delay\" { devices = \"cpu0\" options = { \"run-ms=10\" } }
+		backend \"queued\" { file = \"/arax/lib/queued.so\"
+		options = { \"follows=true\", \"lose=$2\" } }" device-loss "$3"
+	;;
+planned)
+	over 'cpu { groups = { "0" } } filter "delay" { devices = "cpu0" options = { "run-ms=1" } }
+		backend "sim" { options = { "devices=2", "memory=33554432", "ns-per-item=0.1",
+		"base-us=4000", "latency-us=1" } }' planned
+	;;
+group)
+	# But for copies of 512 MiB.
+	over 'cpu { groups = { "0-1" } }' one-group it_has_a_lane_for_each_cpu tasks_have_a_cpu_each \
+		split_beside_a_long_one split_ones_at_once
 	;;
 saved)
 	# shellcheck disable=SC2086 # the command is words
