@@ -86,7 +86,7 @@ static int memfd_fill(struct file *file, unsigned long nr)
 	if (inode_get_bytes(inode) == (loff_t)nr << PAGE_SHIFT && !READ_ONCE(SHMEM_I(inode)->swapped))
 		return 0;
 	flags = memalloc_pin_save();
-	err = arax_pages_get(file, NULL, nr);
+	err = arax_pages_make(file, NULL, nr);
 	memalloc_pin_restore(flags);
 	return err;
 }
@@ -137,7 +137,7 @@ static void memfd_unpin(struct page **pages, unsigned long nr)
 
 static int memfd_pin(struct file *file, struct page **pages, unsigned long nr)
 {
-	return arax_pages_get(file, pages, nr);
+	return arax_pages_make(file, pages, nr);
 }
 
 static void memfd_unpin(struct page **pages, unsigned long nr)

@@ -178,8 +178,13 @@ struct arax_buffer *arax_pages_owner(struct file *file);
 bool arax_pages_is(struct file *file);
 bool arax_pages_is_memfd(struct file *file);
 u64 arax_pages_surplus(struct file *file, u64 bytes);
-/* References to all pages, or only makes them (NULL); -ESTALE if they were taken away. */
+/* References to all pages, which are there; -ESTALE if they were taken away. */
 int arax_pages_get(struct file *file, struct page **pages, unsigned long nr);
+/*
+ * The same of a file that may have holes, which are filled, until a deadly signal comes (-EINTR).
+ * @pages NULL: only that.
+ */
+int arax_pages_make(struct file *file, struct page **pages, unsigned long nr);
 void arax_pages_put(struct page **pages, unsigned long nr);
 /* Every later access faults with SIGBUS. */
 void arax_pages_revoke(struct file *file);

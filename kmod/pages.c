@@ -168,7 +168,7 @@ struct arax_buffer *arax_pages_owner(struct file *file)
 	return file->private_data;
 }
 
-/* @fresh: they are to be made, which may take long.  Who only wants those that are there has them. */
+/* @fresh: they may have to be made, which can take long.  Who wants those that are there has them. */
 static int pages_read(struct file *file, unsigned long nr, struct page **pages, bool fresh)
 {
 	struct address_space *mapping = file->f_mapping;
@@ -268,6 +268,13 @@ struct file *arax_pages_create(const char *name, u64 bytes, struct page **pages)
 int arax_pages_get(struct file *file, struct page **pages, unsigned long nr)
 {
 	int err = pages_read(file, nr, pages, false);
+
+	return err == -EINVAL ? -ESTALE : err;
+}
+
+int arax_pages_make(struct file *file, struct page **pages, unsigned long nr)
+{
+	int err = pages_read(file, nr, pages, true);
 
 	return err == -EINVAL ? -ESTALE : err;
 }

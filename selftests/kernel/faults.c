@@ -197,3 +197,29 @@ KTEST(who_imports_a_memfd_that_is_written_to_can_be_killed)
 	kill(writer, SIGKILL);
 	child_wait(writer);
 }
+
+static uint64_t filled(int memfd)
+{
+	struct stat s;
+
+	CHECK_SYS(fstat(memfd, &s));
+	return (uint64_t)s.st_blocks * 512;
+}
+
+/* Which may take minutes, of a memfd of holes that is as large as the machine. */
+KTEST(who_imports_a_memfd_of_holes_can_be_killed)
+{
+	const uint64_t bytes = 64ull << 20;
+	int memfd = memfd_sealed(bytes, F_SEAL_SHRINK);
+	pid_t importer;
+
+	meet_init(&ready);
+	importer = child_run(imports, &memfd);
+	meet_hear(&ready);
+	while (!filled(memfd))
+		;
+	kill(importer, SIGKILL);
+	CHECK_EQ(child_wait(importer), 1000 + SIGKILL);
+	CHECK(filled(memfd) < bytes);
+	CHECK_SYS(close(memfd));
+}
