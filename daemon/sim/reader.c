@@ -12,9 +12,12 @@
 
 void reader_clean(char *text)
 {
-	for (; *text; text++)
-		if ((unsigned char)*text < ' ' || *text == 0x7f)
-			*text = '?';
+	for (unsigned char *c = (unsigned char *)text; *c; c++) {
+		if (*c < ' ' || *c == 0x7f)
+			*c = '?';
+		else if (c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
+			c[0] = c[1] = '?';	/* U+0080 to U+009F in UTF-8: a CSI is one */
+	}
 }
 
 void reader_fail(struct reader *r, int err, const char *key, const char *format, ...)

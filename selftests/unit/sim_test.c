@@ -1363,6 +1363,8 @@ static const struct {
 	  "\"type\": \"dl\", \"n\": 1048577", "n: 1048577 is not within 100 to 1048576", 11 },
 	{ "\"seed\": 1", "\"\\u001b[2J\": 1", " ?[2J: no such key", 1 },
 	{ "\"seed\": 1", "\"seed\": \033[2J", "?", 2 },
+	{ "\"seed\": 1", "\"\\u009b2J\": 1", " ??2J: no such key", 1 },
+	{ "\"seed\": 1", "\"\xc2\x9b\x32J\xc3\xb6\": 1", " ??2J\xc3\xb6: no such key", 2 },
 	{ "\"seed\": 1", "\"seed\": 1, \"seed\": 2", "duplicate", 2 },
 	{ "\"seed\": 1", "\"seed\" 1", "':' expected", 2 },
 };
@@ -1387,7 +1389,7 @@ START_TEST(refuses)
 	err = scenario_load(&sc, "bad.json", text, strlen(text), NULL, error, sizeof(error));
 	ck_assert_int_lt(err, 0);
 	snprintf(where, sizeof(where), "bad.json:%d: ", bad[_i].line);
-	ck_assert_msg(!strpbrk(error, "\033\n"), "%s", error);
+	ck_assert_msg(!strpbrk(error, "\033\n\x9b"), "%s", error);
 	ck_assert_msg(strstr(error, bad[_i].says), "\"%s\" does not say \"%s\"", error, bad[_i].says);
 	ck_assert_msg(!strncmp(error, where, strlen(where)), "%s is not in line %d", error,
 		      bad[_i].line);
