@@ -908,6 +908,8 @@ static const struct {
 	int err;
 } tables[] = {
 	{ "k\tg:int*:\tp:ulong:\n", 0 }, { "k\t?\t?\n", 0 }, { "k\t?x\t?y\n", 0 }, { "l\n", -ENOENT }, { "", -ENOENT },
+	/* By the table with a result, which the driver denies. */
+	{ "k\t?x\t?y\t?z\n", -ENOEXEC },
 	{ "k\n", -ENOEXEC }, { "k\t\t\n", -ENOEXEC }, { "k\tg\tp\n", -ENOEXEC }, { "k\tg:\tp:\n", -ENOEXEC },
 	{ "k\tg:int*:\t\n", -ENOEXEC }, { "k\tg:int*\tp:\n", -ENOEXEC }, { "k\t?\tp:ulong:x\n", 0 },
 };
@@ -1078,6 +1080,7 @@ START_TEST(others_are_cached)
 }
 END_TEST
 
+/* Of a part of a device, too: PoCL names the whole one in its programs. */
 START_TEST(cache_of_sub_devices)
 {
 	struct device *dev;
