@@ -209,11 +209,13 @@ int arax_module_load_file(struct arax *ax, uint32_t kind, const char *path,
 			  struct arax_kernel *loaded)
 {
 	char *image = NULL;
+	int fd, err, cancel;
 	struct stat st;
-	int fd, err;
 
 	if (!is_owner(ax))
 		return not_owner();
+	/* The file and its copy are here. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st))
 		err = error_set(-errno, "module %s", path);
@@ -236,6 +238,7 @@ int arax_module_load_file(struct arax *ax, uint32_t kind, const char *path,
 	else
 		err = arax_module_load(ax, kind, image, (uint64_t)st.st_size, kernels, nr, loaded);
 	free(image);
+	pthread_setcancelstate(cancel, NULL);
 	return err;
 }
 

@@ -378,6 +378,33 @@ TEST(own_kernels_in_a_file_that_is_written)
 	stack_close(&s);
 }
 
+static _Atomic int loaded_whole;
+
+static void *load_canceled(void *ax)
+{
+	struct arax_kernel k;
+
+	CHECK_EQ(pthread_cancel(pthread_self()), 0);
+	CHECK_EQ(arax_module_load_file(ax, ARAX_DEVICE_CPU, image_path(), own, 1, &k), 0);
+	loaded_whole = 1;
+	pthread_testcancel();
+	return NULL;
+}
+
+/* It ends afterwards: what it has opened and allocated would be nobody's. */
+TEST(own_kernels_of_a_thread_that_is_cancelled)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	pthread_t thread;
+	void *ret;
+
+	need_workers(&s);
+	CHECK_EQ(pthread_create(&thread, NULL, load_canceled, s.ax), 0);
+	CHECK_EQ(pthread_join(thread, &ret), 0);
+	CHECK(loaded_whole && ret == PTHREAD_CANCELED);
+	stack_close(&s);
+}
+
 /* Killed at any instant of loading. */
 TEST(own_kernels_of_who_dies)
 {
