@@ -18,8 +18,6 @@
 #include "daemon/backend.h"
 #include "daemon/reason.h"
 
-#define APART_VERSION	3u
-
 /* The helper's descriptors. */
 #define APART_FD_SOCKET	3
 #define APART_FD_LOG	4
@@ -78,5 +76,9 @@ struct apart_call {
 	/* Out: what was said of it for who submitted a launch (daemon/reason.h), or "". */
 	char why[REASON_LEN];
 };
+
+/* With its size, as what others lay down grows in it. */
+#define APART_VERSION	(3u << 16 | (uint32_t)sizeof(struct apart_call))
+_Static_assert(sizeof(struct apart_call) < 1 << 16, "");
 
 #endif /* ARAX_DAEMON_BACKENDS_APART_PROTO_H */
