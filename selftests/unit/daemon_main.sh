@@ -191,6 +191,11 @@ printf 'link { kind = kernel }\nsched { models = none }\n' >"$dir/conf"
 LD_PRELOAD=$(realpath "$fake_module") timeout -s KILL 60 "$araxd" --config "$dir/conf" --tenants "$dir/tenants.d" 2>"$dir/log"
 [ $? = 1 ] && grep -q 'kernel link lost' "$dir/log" && grep -q 'araxd has ended' "$dir/log"
 ok $? "a module that is lost ends it in order, with 1"
+grep -q 'published cpu0 with figures' "$dir/log"
+ok $? "it is told of devices, and what they do"
+FAKE_OLD=1 LD_PRELOAD=$(realpath "$fake_module") timeout -s KILL 60 "$araxd" --config "$dir/conf" --tenants "$dir/tenants.d" 2>"$dir/log"
+grep -qx 'published cpu0' "$dir/log"
+ok $? "and an older one of devices alone"
 
 # Workers' cgroups: where the administrator says, or below what systemd has delegated.
 echo 'worker { cgroup = "/nowhere/at/all" }' >"$dir/conf"

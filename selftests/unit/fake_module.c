@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
  * For LD_PRELOAD: a control device that araxd can attach to, and that is lost by the
- * first call for tasks.
+ * first call for tasks.  With FAKE_OLD in the environment its devices have no figures.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -65,6 +67,19 @@ int open64(const char *path, int flags, ...)
 	return fd;
 }
 
+/* As the module does with what it does not know of. */
+static int publish(const struct arax_device *d)
+{
+	const struct arax_device none = { 0 };
+
+	if (getenv("FAKE_OLD") && memcmp(&d->known, &none.known, sizeof(none) - offsetof(struct arax_device, known))) {
+		errno = E2BIG;
+		return -1;
+	}
+	fprintf(stderr, "published %s%s\n", d->name, d->known ? " with figures" : "");
+	return 0;
+}
+
 static int answer(unsigned long nr, void *arg)
 {
 	struct arax_attach *a = arg;
@@ -78,6 +93,8 @@ static int answer(unsigned long nr, void *arg)
 		a->shared_offset = RING_BYTES;
 		a->shared_bytes = SHARED_BYTES;
 		return 0;
+	case ARAX_IOC_DEVICE_PUBLISH:
+		return publish(arg);
 	case ARAX_IOC_KERNEL_PUBLISH:
 		k->id = ++kernels;
 		return 0;
