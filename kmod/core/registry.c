@@ -39,7 +39,8 @@ int core_device_publish(struct core *core, const struct arax_device *a)
 	d->d = *a;
 	now = core_now_ns();
 	d->known_ns = a->age_ns < now ? now - a->age_ns : 0;
-	if (a->known && a->age_ns < ASK_NS)
+	/* Of a device that is lost meanwhile nothing is known: that is an answer, too. */
+	if (!a->known || a->age_ns < ASK_NS)
 		core->asked = false;
 unlock:
 	core_mutex_unlock(&core->lock);

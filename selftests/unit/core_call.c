@@ -176,6 +176,12 @@ START_TEST(figures_of_devices)
 	fx->core->asked_ns = 0;
 	look_at_device(fx);
 	ck_assert(is_asked(fx));
+	/* It was lost before there was an answer, and is back. */
+	publish_figures(fx, 0, 0);
+	publish_figures(fx, ARAX_DEVICE_BUSY, ~0ull);
+	fx->core->asked_ns = 0;
+	look_at_device(fx);
+	ck_assert(is_asked(fx));
 	/* They go with who knew them; and the next one may be older than the word. */
 	fx->core->asked_ns = 0;
 	fx_die(fx);
