@@ -1551,6 +1551,35 @@ START_TEST(waits_end_by_deadline)
 }
 END_TEST
 
+START_TEST(waits_are_limited)
+{
+	struct arax_timeline_point a = { .size = sizeof(a), .value = 1 };
+	uint32_t first, advance, i, round;
+
+	ready(4);
+	a.handle = a_timeline(&c);
+	first = c.next_id + 1;
+	for (i = 0; i < CONN_MAX_PENDING; i++)
+		send_wait(&c, a.handle, 1, ARAX_DEADLINE_NONE);
+	for (round = 0; round < 2; round++) {
+		send_wait(&c, a.handle, 1, ARAX_DEADLINE_NONE);
+		ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), -ENOSPC);
+	}
+	/* Those before are none the worse, and once they have ended there may be others. */
+	client_send(&c, ARAX_NR_TIMELINE_ADVANCE, &a, sizeof(a), NULL, 0);
+	advance = c.next_id;
+	ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), 0);
+	for (i = 0; i < CONN_MAX_PENDING; i++) {
+		c.next_id = first + i;
+		ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), 0);
+	}
+	c.next_id = advance;
+	send_wait(&c, a.handle, 1, ARAX_DEADLINE_NONE);
+	ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), 0);
+	still_serves();
+}
+END_TEST
+
 /* The least of some rounds: what else the machine does is in none of it. */
 static uint64_t time_of_calls(void)
 {
@@ -3422,6 +3451,7 @@ int main(void)
 	tcase_add_test(t, rings_are_unmapped_aside);
 	tcase_add_test(t, who_punches_holes_keeps_nothing);
 	tcase_add_test(t, waits_end_by_deadline);
+	tcase_add_test(t, waits_are_limited);
 	tcase_add_test(t, numbers_choose_no_bucket);
 	tcase_add_test(t, waits_cost_others_nothing);
 	tcase_add_test(t, waits_are_not_looked_at_in_vain);

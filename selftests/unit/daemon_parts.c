@@ -294,6 +294,45 @@ START_TEST(limits_go_with_the_folder)
 }
 END_TEST
 
+/* Who may set limits may still open the wrong thing. */
+START_TEST(what_is_no_cgroup)
+{
+	struct core_tenant *t;
+	char beside[96];
+	int fd, p[2];
+
+	cgroups_open("");
+	ck_assert_int_eq(by_fd(-1, &t), -EBADF);
+	ck_assert_int_eq(pipe(p), 0);
+	ck_assert_int_eq(by_fd(p[0], &t), -EBADF);
+	close(p[0]);
+	close(p[1]);
+	fd = cgroup_open("/..");
+	ck_assert_int_eq(by_fd(fd, &t), -EBADF);
+	close(fd);
+	/* It is called as cgroups are, and goes on. */
+	snprintf(beside, sizeof(beside), "%sx", folder);
+	ck_assert_int_eq(mkdir(beside, 0700), 0);
+	fd = open(beside, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ck_assert_int_eq(by_fd(fd, &t), -EBADF);
+	close(fd);
+	rmdir(beside);
+	/* In one, but it is a file. */
+	snprintf(beside, sizeof(beside), "%s/f", folder);
+	fd = open(beside, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(by_fd(fd, &t), -EBADF);
+	close(fd);
+	unlink(beside);
+	ck_assert_ptr_null(core->tenants);
+	fd = cgroup_open("/");
+	ck_assert_int_eq(by_fd(fd, &t), 0);
+	tenant_put(t);
+	close(fd);
+	cgroups_close();
+}
+END_TEST
+
 /* A limit must not land upon the cgroup that has got the name since. */
 START_TEST(the_name_is_anothers)
 {
@@ -1505,6 +1544,7 @@ int main(void)
 	tcase_add_test(t, what_is_given_back_later_makes_room_at_once);
 	tcase_add_test(t, complaints_are_a_line_a_second);
 	tcase_add_test(t, limits_go_with_the_folder);
+	tcase_add_test(t, what_is_no_cgroup);
 	tcase_add_test(t, the_name_is_anothers);
 	tcase_add_test(t, no_escape_by_path);
 	tcase_add_test(t, outside_of_the_mount);
