@@ -267,6 +267,19 @@ static uint32_t places(const struct broker *b, bool admin)
 	return admin ? all : all - all / ADMIN_SHARE;
 }
 
+/*
+ * All of a connection's calls that wait may be answered at once, before it reads one of them: there
+ * has to be room for that, and for some others, or it would be closed as one that does not read.
+ * What Linux grants anybody by default (wmem_max) is enough.
+ */
+static void make_room(int fd)
+{
+	/* An answer to WAIT with what Linux counts around it, of which it allows for half. */
+	const int bytes = (CONN_MAX_PENDING + 64) * 1280 / 2;
+
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+}
+
 static int conn_create(struct broker *b, int fd)
 {
 	struct epoll_event ev = { .events = EPOLLIN };
@@ -294,6 +307,7 @@ static int conn_create(struct broker *b, int fd)
 	if (!c)
 		return -ENOMEM;
 	memset(c, 0, sizeof(*c));
+	make_room(fd);
 	c->source.kind = SOURCE_CONN;
 	c->broker = b;
 	c->fd = fd;
