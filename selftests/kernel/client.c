@@ -240,6 +240,24 @@ int udmabuf_new(int memfd, uint64_t bytes)
 	return fd;
 }
 
+void bytes_fill(uint8_t *p, size_t n, unsigned int seed)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		p[i] = (uint8_t)(i * 31 + seed);
+}
+
+bool bytes_filled(const uint8_t *p, size_t n, unsigned int seed)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (p[i] != (uint8_t)(i * 31 + seed))
+			return false;
+	return true;
+}
+
 int memfd_sealed(uint64_t bytes, unsigned int seals)
 {
 	int fd = (int)syscall(SYS_memfd_create, "ktest", MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -24,24 +24,6 @@ static uint64_t charged(struct client *c)
 	return usage(c, ARAX_USAGE_TENANT).counters[ARAX_RES_MEMORY].used;
 }
 
-static void fill(uint8_t *p, size_t n, unsigned int seed)
-{
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		p[i] = (uint8_t)(i * 31 + seed);
-}
-
-static bool filled(const uint8_t *p, size_t n, unsigned int seed)
-{
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		if (p[i] != (uint8_t)(i * 31 + seed))
-			return false;
-	return true;
-}
-
 static int borrower_new(void)
 {
 	int fd = open("/dev/borrower", O_RDWR | O_CLOEXEC);
@@ -108,19 +90,19 @@ KTEST(a_device_has_the_buffers_bytes)
 
 	lend(&l, BYTES);
 	d = borrower_of(l.fd);
-	fill(l.p, BYTES, 1);
+	bytes_fill(l.p, BYTES, 1);
 	CHECK_OK(BORROW(d, MAP, TO_DEVICE));
 	CHECK_EQ(BORROW(d, FILLED, 1), 1);
 	CHECK_OK(BORROW(d, UNMAP, 0));
 	CHECK_OK(BORROW(d, MAP, FROM_DEVICE));
 	CHECK_OK(BORROW(d, FILL, 2));
 	CHECK_OK(BORROW(d, UNMAP, 0));
-	CHECK(filled(l.p, BYTES, 2));
+	CHECK(bytes_filled(l.p, BYTES, 2));
 	CHECK_OK(BORROW(d, MAP, BOTH));
 	CHECK_EQ(BORROW(d, FILLED, 2), 1);
 	CHECK_OK(BORROW(d, FILL, 3));
 	CHECK_OK(BORROW(d, UNMAP, 0));
-	CHECK(filled(l.p, BYTES, 3));
+	CHECK(bytes_filled(l.p, BYTES, 3));
 	CHECK_OK(BORROW(d, DETACH, 0));
 	CHECK_SYS(close(d));
 	settled(&l);
@@ -144,14 +126,14 @@ KTEST(processor_and_device_take_turns)
 	d = borrower_of(l.fd);
 	q = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, l.fd, 0);
 	CHECK(q != MAP_FAILED);
-	fill(q, BYTES, 1);
+	bytes_fill(q, BYTES, 1);
 	CHECK_OK(BORROW(d, MAP, BOTH));
 	CHECK_OK(BORROW(d, FILL, 2));
 	/* Else it would not be seen whether the turns do anything. */
-	CHECK(filled(q, BYTES, 1));
+	CHECK(bytes_filled(q, BYTES, 1));
 	sync_cpu(l.fd, DMA_BUF_SYNC_START);
-	CHECK(filled(q, BYTES, 2));
-	fill(q, BYTES, 3);
+	CHECK(bytes_filled(q, BYTES, 2));
+	bytes_fill(q, BYTES, 3);
 	CHECK_EQ(BORROW(d, FILLED, 2), 1);
 	sync_cpu(l.fd, DMA_BUF_SYNC_END);
 	CHECK_EQ(BORROW(d, FILLED, 3), 1);
@@ -163,7 +145,7 @@ KTEST(processor_and_device_take_turns)
 	CHECK_OK(BORROW(d, VFILL, 5));
 	CHECK_OK(BORROW(d, END, BOTH));
 	CHECK_EQ(BORROW(d, FILLED, 5), 1);
-	CHECK(filled(l.p, BYTES, 5));
+	CHECK(bytes_filled(l.p, BYTES, 5));
 	CHECK_SYS(munmap(q, BYTES));
 	CHECK_SYS(close(d));
 	settled(&l);
@@ -177,12 +159,12 @@ KTEST(the_kernels_mapping_is_the_buffer)
 	lend(&l, BYTES);
 	d = borrower_of(l.fd);
 	e = borrower_of(l.fd);
-	fill(l.p, BYTES, 1);
+	bytes_fill(l.p, BYTES, 1);
 	CHECK_OK(BORROW(d, VMAP, 0));
 	CHECK_EQ(BORROW(d, VFILLED, 1), 1);
 	CHECK_OK(BORROW(e, VMAP, 0));
 	CHECK_OK(BORROW(e, VFILL, 2));
-	CHECK(filled(l.p, BYTES, 2));
+	CHECK(bytes_filled(l.p, BYTES, 2));
 	CHECK_OK(BORROW(d, VUNMAP, 0));
 	CHECK_EQ(BORROW(e, VFILLED, 2), 1);
 	CHECK_OK(BORROW(e, VUNMAP, 0));
@@ -199,7 +181,7 @@ KTEST(two_attachments_of_one_dma_buf)
 	int d, e;
 
 	lend(&l, BYTES);
-	fill(l.p, BYTES, 1);
+	bytes_fill(l.p, BYTES, 1);
 	d = borrower_of(l.fd);
 	e = borrower_of(l.fd);
 	CHECK_OK(BORROW(d, MAP, TO_DEVICE));
@@ -209,7 +191,7 @@ KTEST(two_attachments_of_one_dma_buf)
 	CHECK_OK(BORROW(d, UNMAP, 0));
 	/* The other one's mapping has its syncs as before. */
 	sync_cpu(l.fd, DMA_BUF_SYNC_START);
-	CHECK(filled(l.p, BYTES, 2));
+	CHECK(bytes_filled(l.p, BYTES, 2));
 	sync_cpu(l.fd, DMA_BUF_SYNC_END);
 	CHECK_OK(BORROW(d, MAP, TO_DEVICE));
 	CHECK_EQ(BORROW(d, FILLED, 2), 1);
@@ -235,7 +217,7 @@ KTEST(who_is_attached_keeps_the_buffer)
 
 	for (mapped = 0; mapped < 3; mapped++) {
 		lend(&l, BYTES);
-		fill(l.p, BYTES, mapped);
+		bytes_fill(l.p, BYTES, mapped);
 		d = borrower_of(l.fd);
 		if (mapped == 1)
 			CHECK_OK(BORROW(d, MAP, BOTH));
@@ -319,7 +301,7 @@ KTEST(revoked_while_lent)
 	int d, e;
 
 	lend(&l, BYTES);
-	fill(l.p, BYTES, 1);
+	bytes_fill(l.p, BYTES, 1);
 	d = borrower_of(l.fd);
 	e = borrower_of(l.fd);
 	CHECK_OK(BORROW(d, MAP, BOTH));
@@ -361,7 +343,7 @@ KTEST(revoked_before_the_kernel_maps_it)
 	int d;
 
 	lend(&l, BYTES);
-	fill(l.p, BYTES, 1);
+	bytes_fill(l.p, BYTES, 1);
 	d = borrower_of(l.fd);
 	take_back(&l);
 	CHECK_OK(BORROW(d, VMAP, 0));
@@ -422,13 +404,13 @@ KTEST(large_ones_for_a_device_that_bounces)
 	int d;
 
 	lend(&l, n);
-	fill(l.p, n, 1);
+	bytes_fill(l.p, n, 1);
 	d = borrower_of(l.fd);
 	CHECK_OK(BORROW(d, MAP, BOTH));
 	CHECK_EQ(BORROW(d, FILLED, 1), 1);
 	CHECK_OK(BORROW(d, FILL, 2));
 	CHECK_OK(BORROW(d, UNMAP, 0));
-	CHECK(filled(l.p, n, 2));
+	CHECK(bytes_filled(l.p, n, 2));
 	CHECK_SYS(close(d));
 	settled(&l);
 }
@@ -447,7 +429,7 @@ KTEST(more_than_a_device_can_have)
 	sync_cpu(l.fd, DMA_BUF_SYNC_END);
 	CHECK_OK(BORROW(d, VMAP, 0));
 	CHECK_OK(BORROW(d, VFILL, 1));
-	CHECK(filled(l.p, 8 << 20, 1));
+	CHECK(bytes_filled(l.p, 8 << 20, 1));
 	CHECK_SYS(close(d));
 	settled(&l);
 }

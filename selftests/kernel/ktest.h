@@ -121,6 +121,9 @@ struct arax_buffer_query buffer_query(struct client *c, uint32_t handle);
 int buffer_export(struct client *c, uint32_t handle, unsigned int type);
 int buffer_import(struct client *c, unsigned int type, int fd, struct arax_buffer_import *out);
 struct arax_usage usage(struct client *c, unsigned int scope);
+/* Byte i of a seed is 31 * i + seed: as the borrower has it, too. */
+void bytes_fill(uint8_t *p, size_t n, unsigned int seed);
+bool bytes_filled(const uint8_t *p, size_t n, unsigned int seed);
 int memfd_sealed(uint64_t bytes, unsigned int seals);
 /* Skips the test where there is none. */
 int udmabuf_new(int memfd, uint64_t bytes);

@@ -47,24 +47,6 @@ static uint64_t bytes_held(int fd)
 	return (uint64_t)st.st_blocks * 512;
 }
 
-static void fill(uint8_t *p, size_t n, unsigned int seed)
-{
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		p[i] = (uint8_t)(i * 31 + seed);
-}
-
-static bool filled(const uint8_t *p, size_t n, unsigned int seed)
-{
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		if (p[i] != (uint8_t)(i * 31 + seed))
-			return false;
-	return true;
-}
-
 /* ------------------------------------------------------------------ */
 /* Zero copies                                                         */
 
@@ -87,26 +69,26 @@ KTEST(client_and_mediator_see_the_same_pages)
 	ours = buffer_map(&c, &b);
 	for (i = 0; i < n; i++)
 		CHECK_EQ(ours[i], 0);
-	fill(ours, n, 1);
+	bytes_fill(ours, n, 1);
 	client_range_task(&c, q, 5, 0, b.handle, ARAX_INOUT, 0, n);
 	w = mediator_task(&m);
 	CHECK_OK(mediator_get(&m, w.ranges[0].buffer, &g));
 	CHECK_EQ(g.bytes, n);
 	theirs = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, g.fd, 0);
 	CHECK(theirs != MAP_FAILED);
-	CHECK(filled(theirs, n, 1));
-	fill(theirs, n, 2);
+	CHECK(bytes_filled(theirs, n, 1));
+	bytes_fill(theirs, n, 2);
 	for (i = 0; i < n; i += PAGE)
 		CHECK_EQ(frame(theirs + i), frame(ours + i));
 	mediator_done(&m, w.d.tag, 0);
 	CHECK_EQ(client_wait(&c).result, 0);
-	CHECK(filled(ours, n, 2));
+	CHECK(bytes_filled(ours, n, 2));
 	/* Its client drops the buffer: the mediator is told, and keeps it meanwhile. */
 	CHECK_SYS(munmap(ours, n));
 	CHECK_OK(buffer_destroy(&c, b.handle));
 	w = mediator_note(&m, ARAX_DISPATCH_BUFFER);
 	CHECK_EQ(w.d.object, g.id);
-	CHECK(filled(theirs, n, 2));
+	CHECK(bytes_filled(theirs, n, 2));
 	CHECK_EQ(charged(&c), c.init.region_size + n);
 	CHECK_SYS(munmap(theirs, n));
 	CHECK_SYS(close(g.fd));
@@ -135,18 +117,18 @@ KTEST(large_buffers_are_mapped)
 		n = sizes[i];
 		b = buffer_new(&c, n);
 		ours = buffer_map(&c, &b);
-		fill(ours + n - PAGE, PAGE, 3);
+		bytes_fill(ours + n - PAGE, PAGE, 3);
 		client_range_task(&c, q, 5, 0, b.handle, ARAX_INOUT, 0, n);
 		w = mediator_task(&m);
 		CHECK_OK(mediator_get(&m, w.ranges[0].buffer, &g));
 		/* From the first page on, and from another. */
 		theirs = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, g.fd, 0);
 		CHECK(theirs != MAP_FAILED);
-		CHECK(filled(theirs + n - PAGE, PAGE, 3));
+		CHECK(bytes_filled(theirs + n - PAGE, PAGE, 3));
 		CHECK_SYS(munmap(theirs, n));
 		theirs = mmap(NULL, n - PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, g.fd, PAGE);
 		CHECK(theirs != MAP_FAILED);
-		CHECK(filled(theirs + n - 2 * PAGE, PAGE, 3));
+		CHECK(bytes_filled(theirs + n - 2 * PAGE, PAGE, 3));
 		CHECK_SYS(munmap(theirs, n - PAGE));
 		CHECK_SYS(close(g.fd));
 		mediator_done(&m, w.d.tag, 0);
@@ -281,11 +263,11 @@ KTEST(io_uring_takes_fixed_buffers)
 	if (err == -ENOSYS || err == -EPERM)
 		tap_skip("this kernel has no io_uring");
 	CHECK_OK(err);
-	fill(p, n, 3);
+	bytes_fill(p, n, 3);
 	CHECK_EQ(uring_fixed(&u, true, fd, p, n), n);
 	memset(p, 0, n);
 	CHECK_EQ(uring_fixed(&u, false, fd, p + PAGE, PAGE), PAGE);
-	CHECK(filled(p + PAGE, PAGE, 3));
+	CHECK(bytes_filled(p + PAGE, PAGE, 3));
 	uring_close(&u);
 	unlink("/tmp/ktest-uring");
 	client_close(&c);
@@ -309,12 +291,12 @@ KTEST(a_second_long_term_pin)
 		tap_skip("this kernel has no io_uring");
 	CHECK_OK(err);
 	CHECK_OK(uring_open(&v, q, n));
-	fill(p, n, 4);
+	bytes_fill(p, n, 4);
 	CHECK_EQ(uring_fixed(&u, true, fd, p, n), n);
 	memset(p, 0, n);
 	/* In through the other mapping's pin, seen in the first. */
 	CHECK_EQ(uring_fixed(&v, false, fd, q, n), n);
-	CHECK(filled(p, n, 4));
+	CHECK(bytes_filled(p, n, 4));
 	/* The pins outlive handle and mappings. */
 	CHECK_OK(buffer_destroy(&c, b.handle));
 	CHECK_SYS(munmap(p, n));
@@ -339,11 +321,11 @@ KTEST(direct_io_reads_into_a_buffer)
 	client_open(&c, 4, 128, 0);
 	b = buffer_new(&c, n);
 	p = buffer_map(&c, &b);
-	fill(p, n, 5);
+	bytes_fill(p, n, 5);
 	CHECK_EQ(pwrite(fd, p, n, 0), n);
 	memset(p, 0, n);
 	CHECK_EQ(pread(fd, p, n, 0), n);
-	CHECK(filled(p, n, 5));
+	CHECK(bytes_filled(p, n, 5));
 	close(fd);
 	client_close(&c);
 }
@@ -362,25 +344,25 @@ KTEST(pages_can_be_pinned_by_vmsplice_and_process_vm)
 	b = buffer_new(&c, n);
 	p = buffer_map(&c, &b);
 	v = (struct iovec) { p, n };
-	fill(p, n, 6);
+	bytes_fill(p, n, 6);
 	CHECK_SYS(pipe2(fds, O_CLOEXEC));
 	CHECK_EQ(vmsplice(fds[1], &v, 1, 0), n);
 	/* The pipe holds the pages themselves: what comes out is what is there now. */
-	fill(p, n, 7);
+	bytes_fill(p, n, 7);
 	CHECK_EQ(read(fds[0], other, n), n);
-	CHECK(filled(other, n, 7));
+	CHECK(bytes_filled(other, n, 7));
 	memset(other, 0, n);
 	CHECK_EQ(process_vm_readv(getpid(), &o, 1, &v, 1, 0), n);
-	CHECK(filled(other, n, 7));
-	fill(other, n, 8);
+	CHECK(bytes_filled(other, n, 7));
+	bytes_fill(other, n, 8);
 	CHECK_EQ(process_vm_writev(getpid(), &o, 1, &v, 1, 0), n);
-	CHECK(filled(p, n, 8));
+	CHECK(bytes_filled(p, n, 8));
 	/* And pages that a pipe keeps don't bother anybody. */
 	CHECK_EQ(vmsplice(fds[1], &v, 1, 0), n);
 	CHECK_OK(buffer_destroy(&c, b.handle));
 	CHECK_SYS(munmap(p, n));
 	CHECK_EQ(read(fds[0], other, n), n);
-	CHECK(filled(other, n, 8));
+	CHECK(bytes_filled(other, n, 8));
 	client_close(&c);
 }
 
@@ -457,20 +439,20 @@ KTEST(holes_are_refused)
 	mediator_open(&m, 0);
 	b = buffer_new(&c, n);
 	p = buffer_map(&c, &b);
-	fill(p, n, 9);
+	bytes_fill(p, n, 9);
 	was = frame(p);
 	punch(buffer_export(&c, b.handle, ARAX_EXPORT_ARAX), p, n);
 	CHECK_OK(mediator_get(&m, buffer_query(&c, b.handle).id, &g));
 	punch(g.fd, p, n);
 	/* What only drops the mapping's entries is allowed, and loses nothing. */
 	CHECK_SYS(madvise(p, n, MADV_DONTNEED));
-	CHECK(filled(p, n, 9));
+	CHECK(bytes_filled(p, n, 9));
 	madvise(p, n, MADV_PAGEOUT);
-	CHECK(filled(p, n, 9));
+	CHECK(bytes_filled(p, n, 9));
 	CHECK_EQ(frame(p), was);
 	/* Nor by name through the mapping. */
 	CHECK(write_text("/proc/self/clear_refs", "1") <= 0);
-	CHECK(filled(p, n, 9));
+	CHECK(bytes_filled(p, n, 9));
 	mediator_close(&m);
 	client_close(&c);
 }
@@ -508,7 +490,7 @@ KTEST(nobody_writes_by_a_descriptor)
 	mediator_open(&m, 0);
 	b = buffer_new(&c, PAGE);
 	p = buffer_map(&c, &b);
-	fill(p, PAGE, 1);
+	bytes_fill(p, PAGE, 1);
 	fd = buffer_export(&c, b.handle, ARAX_EXPORT_ARAX);
 	CHECK_OK(mediator_get(&m, buffer_query(&c, b.handle).id, &g));
 	CHECK_SYS_ERR(write(fd, "no", 2), EINVAL);
@@ -516,10 +498,10 @@ KTEST(nobody_writes_by_a_descriptor)
 	CHECK_SYS(pipe(fds));
 	CHECK_EQ(write(fds[1], "no", 2), 2);
 	CHECK_SYS_ERR(splice(fds[0], NULL, fd, NULL, 2, 0), EINVAL);
-	CHECK(filled(p, PAGE, 1));
+	CHECK(bytes_filled(p, PAGE, 1));
 	/* Reading waits with no lock. */
 	CHECK_EQ(read(fd, got, sizeof(got)), sizeof(got));
-	CHECK(filled(got, sizeof(got), 1));
+	CHECK(bytes_filled(got, sizeof(got), 1));
 	CHECK_SYS(close(fds[0]));
 	CHECK_SYS(close(fds[1]));
 	CHECK_SYS(close(fd));
@@ -618,7 +600,7 @@ KTEST(export_and_import_by_another_context)
 	client_open(&c, 4, 128, 0);
 	b = buffer_new(&a, 4 * PAGE);
 	p = buffer_map(&a, &b);
-	fill(p, b.bytes, 1);
+	bytes_fill(p, b.bytes, 1);
 	fd = buffer_export(&a, b.handle, ARAX_EXPORT_ARAX);
 	CHECK_OK(buffer_import(&c, ARAX_IMPORT_ARAX, fd, &i));
 	CHECK_OK(buffer_import(&c, ARAX_IMPORT_ARAX, fd, &j));
@@ -628,14 +610,14 @@ KTEST(export_and_import_by_another_context)
 	q = mmap(NULL, i.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c.fd, (off_t)i.map_offset);
 	r = mmap(NULL, i.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	CHECK(q != MAP_FAILED && r != MAP_FAILED);
-	CHECK(filled(q, b.bytes, 1) && filled(r, b.bytes, 1));
+	CHECK(bytes_filled(q, b.bytes, 1) && bytes_filled(r, b.bytes, 1));
 	/* It is charged once, to its creator. */
 	CHECK_EQ(usage(&c, ARAX_USAGE_CONTEXT).counters[ARAX_RES_MEMORY].used,
 		 c.init.region_size);
 	CHECK_EQ(charged(&c), a.init.region_size + c.init.region_size + b.bytes);
 	client_close(&a);
-	fill(q, b.bytes, 2);
-	CHECK(filled(p, b.bytes, 2));
+	bytes_fill(q, b.bytes, 2);
+	CHECK(bytes_filled(p, b.bytes, 2));
 	CHECK_OK(buffer_destroy(&c, i.handle));
 	CHECK_EQ(buffer_query(&c, j.handle).bytes, b.bytes);
 	client_close(&c);
@@ -653,21 +635,21 @@ KTEST(a_memfd_becomes_a_buffer)
 	client_open(&c, 4, 128, 0);
 	mediator_open(&m, 0);
 	p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	fill(p, 4 * PAGE, 1);
+	bytes_fill(p, 4 * PAGE, 1);
 	CHECK_OK(buffer_import(&c, ARAX_IMPORT_MEMFD, fd, &i));
 	CHECK_EQ(i.bytes, 4 * PAGE);
 	CHECK_EQ(buffer_query(&c, i.handle).type, 1 + ARAX_IMPORT_MEMFD);
 	CHECK_EQ(charged(&c), c.init.region_size + 4 * PAGE);
 	q = mmap(NULL, i.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c.fd, (off_t)i.map_offset);
 	CHECK(q != MAP_FAILED);
-	CHECK(filled(q, 4 * PAGE, 1));
+	CHECK(bytes_filled(q, 4 * PAGE, 1));
 	CHECK_OK(mediator_get(&m, buffer_query(&c, i.handle).id, &g));
 	r = mmap(NULL, i.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, g.fd, 0);
-	fill(r, 4 * PAGE, 2);
-	CHECK(filled(p, 4 * PAGE, 2));
-	fill(p, 4 * PAGE, 3);
-	CHECK(filled(r, 4 * PAGE, 3));
-	fill(r, 4 * PAGE, 2);
+	bytes_fill(r, 4 * PAGE, 2);
+	CHECK(bytes_filled(p, 4 * PAGE, 2));
+	bytes_fill(p, 4 * PAGE, 3);
+	CHECK(bytes_filled(r, 4 * PAGE, 3));
+	bytes_fill(r, 4 * PAGE, 2);
 	/* A write seal that comes later is refused while it is pinned or mapped. */
 	CHECK_SYS_ERR(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), EBUSY);
 	/* The mediator's mapping keeps the pins, and so the charge. */
@@ -677,7 +659,7 @@ KTEST(a_memfd_becomes_a_buffer)
 	CHECK_EQ(charged(&c), c.init.region_size + 4 * PAGE);
 	CHECK_SYS(munmap(r, 4 * PAGE));
 	CHECK_EQ(charged(&c), c.init.region_size);
-	CHECK(filled(p, 4 * PAGE, 2));
+	CHECK(bytes_filled(p, 4 * PAGE, 2));
 	mediator_close(&m);
 	client_close(&c);
 }
@@ -727,7 +709,7 @@ KTEST(a_memfd_with_holes_of_its_owner_s)
 	mediator_open(&m, 0);
 	p = mmap(NULL, n * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	CHECK(p != MAP_FAILED);
-	fill(p, n * PAGE, 1);
+	bytes_fill(p, n * PAGE, 1);
 	CHECK_OK(buffer_import(&c, ARAX_IMPORT_MEMFD, fd, &i));
 	CHECK_OK(mediator_get(&m, buffer_query(&c, i.handle).id, &g));
 	/* Which one is the kernel's matter. */
@@ -742,10 +724,10 @@ KTEST(a_memfd_with_holes_of_its_owner_s)
 	CHECK_EQ(r[7 * PAGE], p[7 * PAGE]);
 	CHECK_SYS(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)(n * PAGE)));
 	/* Neither what was touched nor what was not is another page, or a new one of the file's. */
-	CHECK(filled(r, n * PAGE, 1));
+	CHECK(bytes_filled(r, n * PAGE, 1));
 	CHECK(!memcmp(half, r + n / 2 * PAGE, n / 2 * PAGE));
 	CHECK_EQ(bytes_held(fd), 0);
-	fill(r, n * PAGE, 2);
+	bytes_fill(r, n * PAGE, 2);
 	CHECK(!memcmp(half, r + n / 2 * PAGE, n / 2 * PAGE));
 	CHECK_EQ(bytes_held(fd), 0);
 	CHECK_EQ(p[0] | p[n * PAGE - 1], 0);
@@ -845,9 +827,9 @@ KTEST(a_buffer_collapses_into_no_huge_page)
 	b = buffer_new(&c, HUGE);
 	CHECK(mmap(at, HUGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, c.fd,
 		   (off_t)b.map_offset) == at);
-	fill(at, HUGE, 1);
+	bytes_fill(at, HUGE, 1);
 	CHECK_SYS_ERR(madvise(at, HUGE, MADV_COLLAPSE), EINVAL);
-	CHECK(filled(at, HUGE, 1));
+	CHECK(bytes_filled(at, HUGE, 1));
 	CHECK_SYS(munmap(at, HUGE));
 	client_close(&c);
 }
@@ -993,7 +975,7 @@ KTEST(own_memory_is_used_in_place)
 	mediator_open(&m, 0);
 	q = queue_new(&c, 0);
 	ours = anonymous(n);
-	fill(ours, n * PAGE, 1);
+	bytes_fill(ours, n * PAGE, 1);
 	CHECK_OK(import_user(&c, ours, n * PAGE, &i));
 	CHECK_EQ(i.map_offset, 0);
 	CHECK_EQ(buffer_query(&c, i.handle).type, 1 + ARAX_IMPORT_USER);
@@ -1005,9 +987,9 @@ KTEST(own_memory_is_used_in_place)
 	w = mediator_task(&m);
 	CHECK_EQ(w.ranges[0].buffer, buffer_query(&c, i.handle).id);
 	theirs = mediator_map(&m, &c, i.handle, n * PAGE);
-	CHECK(filled(theirs, n * PAGE, 1));
-	fill(theirs, n * PAGE, 2);
-	CHECK(filled(ours, n * PAGE, 2));
+	CHECK(bytes_filled(theirs, n * PAGE, 1));
+	bytes_fill(theirs, n * PAGE, 2);
+	CHECK(bytes_filled(ours, n * PAGE, 2));
 	mediator_done(&m, w.d.tag, 0);
 	CHECK_EQ(client_wait(&c).result, 0);
 	/* The mediator's mapping keeps the pins, and so the charge. */
@@ -1015,7 +997,7 @@ KTEST(own_memory_is_used_in_place)
 	CHECK_EQ(mediator_note(&m, ARAX_DISPATCH_BUFFER).d.type, ARAX_DISPATCH_BUFFER);
 	CHECK_EQ(charged(&c), c.init.region_size + n * PAGE);
 	CHECK_SYS(munmap(ours, n * PAGE));
-	CHECK(filled(theirs, n * PAGE, 2));
+	CHECK(bytes_filled(theirs, n * PAGE, 2));
 	CHECK_SYS(munmap(theirs, n * PAGE));
 	CHECK_EQ(charged(&c), c.init.region_size);
 	CHECK_EQ(pinned(), before);
@@ -1033,7 +1015,7 @@ static uint8_t *huge_page(void)
 	p = (uint8_t *)(((uintptr_t)p + HUGE - 1) & ~(uintptr_t)(HUGE - 1));
 	if (madvise(p, HUGE, MADV_HUGEPAGE))
 		return NULL;
-	fill(p, HUGE, 1);
+	bytes_fill(p, HUGE, 1);
 	for (i = 0; i < HUGE; i += PAGE)
 		if (frame(p) % (HUGE / PAGE) || frame(p + i) != frame(p) + i / PAGE)
 			return NULL;
@@ -1152,7 +1134,7 @@ KTEST(mapped_files_are_not_own_memory)
 static int stay(void *arg)
 {
 	meet_hear(&go);
-	return filled(arg, PAGE, 1) ? 0 : 1;
+	return bytes_filled(arg, PAGE, 1) ? 0 : 1;
 }
 
 /*
@@ -1170,13 +1152,13 @@ KTEST(own_memory_and_a_child)
 	client_open(&c, 4, 128, 0);
 	mediator_open(&m, 0);
 	ours = anonymous(1);
-	fill(ours, PAGE, 1);
+	bytes_fill(ours, PAGE, 1);
 	CHECK_OK(import_user(&c, ours, PAGE, &i));
 	theirs = mediator_map(&m, &c, i.handle, PAGE);
 	meet_init(&go);
 	pid = child_run(stay, ours);
-	fill(ours, PAGE, 2);
-	CHECK(filled(theirs, PAGE, 2));
+	bytes_fill(ours, PAGE, 2);
+	CHECK(bytes_filled(theirs, PAGE, 2));
 	meet_say(&go);
 	CHECK_OK(child_wait(pid));
 	CHECK_SYS(munmap(theirs, PAGE));
@@ -1192,7 +1174,7 @@ static int import_and_die(void *arg)
 
 	client_open(&c, 4, 128, 0);
 	p = anonymous(4);
-	fill(p, 4 * PAGE, 3);
+	bytes_fill(p, 4 * PAGE, 3);
 	CHECK_OK(import_user(&c, p, 4 * PAGE, &i));
 	shared->address = buffer_query(&c, i.handle).id;
 	meet_say(&go);
@@ -1227,7 +1209,7 @@ KTEST(own_memory_outlives_its_process_in_the_mediator)
 	child_wait(pid);
 	while (charged(&watch) != base + 4 * PAGE)
 		sleep_ms(1);
-	CHECK(filled(theirs, 4 * PAGE, 3));
+	CHECK(bytes_filled(theirs, 4 * PAGE, 3));
 	CHECK_SYS(munmap(theirs, 4 * PAGE));
 	while (charged(&watch) != base)
 		sleep_ms(1);
@@ -1249,7 +1231,7 @@ KTEST(a_buffer_becomes_a_dma_buf)
 	client_open(&c, 4, 128, 0);
 	b = buffer_new(&a, 4 * PAGE);
 	p = buffer_map(&a, &b);
-	fill(p, b.bytes, 1);
+	bytes_fill(p, b.bytes, 1);
 	fd = buffer_export(&a, b.handle, ARAX_EXPORT_DMABUF);
 	CHECK(fd >= 0);
 	CHECK_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC);
@@ -1257,11 +1239,11 @@ KTEST(a_buffer_becomes_a_dma_buf)
 	q = mmap(NULL, b.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	CHECK(q != MAP_FAILED);
 	CHECK_SYS(ioctl(fd, DMA_BUF_IOCTL_SYNC, &sync));
-	CHECK(filled(q, b.bytes, 1));
-	fill(q, b.bytes, 2);
+	CHECK(bytes_filled(q, b.bytes, 1));
+	bytes_fill(q, b.bytes, 2);
 	sync.flags = DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW;
 	CHECK_SYS(ioctl(fd, DMA_BUF_IOCTL_SYNC, &sync));
-	CHECK(filled(p, b.bytes, 2));
+	CHECK(bytes_filled(p, b.bytes, 2));
 	CHECK_SYS_ERR(madvise(q, b.bytes, MADV_REMOVE), EOPNOTSUPP);
 	/* It comes home: the same buffer, charged once. */
 	CHECK_OK(buffer_import(&c, ARAX_IMPORT_DMABUF, fd, &i));
@@ -1293,19 +1275,19 @@ KTEST(a_udmabuf_becomes_a_buffer)
 	client_open(&c, 4, 128, 0);
 	mediator_open(&m, 0);
 	p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
-	fill(p, 4 * PAGE, 1);
+	bytes_fill(p, 4 * PAGE, 1);
 	CHECK_OK(buffer_import(&c, ARAX_IMPORT_DMABUF, fd, &i));
 	CHECK_EQ(i.bytes, 4 * PAGE);
 	CHECK_EQ(buffer_query(&c, i.handle).type, 1 + ARAX_IMPORT_DMABUF);
 	close(fd);
 	q = mmap(NULL, i.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c.fd, (off_t)i.map_offset);
 	CHECK(q != MAP_FAILED);
-	CHECK(filled(q, 4 * PAGE, 1));
+	CHECK(bytes_filled(q, 4 * PAGE, 1));
 	CHECK_OK(mediator_get(&m, buffer_query(&c, i.handle).id, &g));
 	r = mmap(NULL, i.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, g.fd, 0);
 	CHECK(r != MAP_FAILED);
-	fill(r, 4 * PAGE, 2);
-	CHECK(filled(p, 4 * PAGE, 2));
+	bytes_fill(r, 4 * PAGE, 2);
+	CHECK(bytes_filled(p, 4 * PAGE, 2));
 	mediator_close(&m);
 	client_close(&c);
 }
@@ -1440,14 +1422,14 @@ KTEST(revocation_under_a_pin)
 	client_open(&c, 4, 128, 0);
 	b = buffer_new(&c, PAGE);
 	p = buffer_map(&c, &b);
-	fill(p, PAGE, 1);
+	bytes_fill(p, PAGE, 1);
 	v = (struct iovec) { p, PAGE };
 	CHECK_SYS(pipe2(fds, O_CLOEXEC));
 	CHECK_EQ(vmsplice(fds[1], &v, 1, 0), PAGE);
 	buffer_revoke(&c, b.handle);
 	CHECK(faults(p, false));
 	CHECK_EQ(read(fds[0], got, sizeof(got)), sizeof(got));
-	CHECK(filled(got, sizeof(got), 1));
+	CHECK(bytes_filled(got, sizeof(got), 1));
 	client_close(&c);
 }
 
