@@ -17,6 +17,7 @@
 #include "server.h"
 
 #define LEVELS	3
+#define LEVEL	"/level%d"
 
 static char mount[128];
 static char groups[LEVELS][256];
@@ -77,6 +78,29 @@ static void remove_group(const char *path)
 		usleep(10000);
 }
 
+/*
+ * Nobody else that lives has this process's number: a group that is named by it is what one
+ * left who was killed.  One that somebody is in, for whatever reason, stays.
+ */
+static int make_group(const char *path)
+{
+	char below[280];
+	int i, k;
+
+	if (!mkdir(path, 0755))
+		return 0;
+	if (errno != EEXIST)
+		return -1;
+	for (i = LEVELS; i--;) {
+		snprintf(below, sizeof(below), "%s", path);
+		for (k = 0; k < i; k++)
+			snprintf(below + strlen(below), sizeof(below) - strlen(below), LEVEL,
+				 k + 2);
+		rmdir(below);
+	}
+	return mkdir(path, 0755);
+}
+
 static void leave(void)
 {
 	int i;
@@ -100,10 +124,10 @@ void tenant_enter(void)
 	find_origin();
 	for (i = 0; i < LEVELS; i++) {
 		if (i)
-			snprintf(groups[i], sizeof(groups[i]), "%.240s/level%d", groups[i - 1], i + 1);
+			snprintf(groups[i], sizeof(groups[i]), "%.240s" LEVEL, groups[i - 1], i + 1);
 		else
 			snprintf(groups[i], sizeof(groups[i]), "%s/arax-bench-%d", mount, getpid());
-		if (mkdir(groups[i], 0755) < 0) {
+		if (make_group(groups[i]) < 0) {
 			snprintf(why, sizeof(why), "%.200s: %s", groups[i], strerror(errno));
 			leave();
 			return;
@@ -189,7 +213,7 @@ int tenant_sibling(const char *link, const char *setting)
 		return -1;
 	}
 	snprintf(siblings[i], sizeof(siblings[i]), "%s/arax-bench-%d-%d", mount, getpid(), i);
-	if (mkdir(siblings[i], 0755) < 0) {
+	if (make_group(siblings[i]) < 0) {
 		snprintf(why, sizeof(why), "%.200s: %s", siblings[i], strerror(errno));
 		return -1;
 	}
