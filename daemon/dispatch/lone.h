@@ -5,7 +5,9 @@
  * Order is inferred inside a context.  So a task whose context has no other in the graph, and
  * no failure that its client did not know of, waits for nothing; and if it runs here and now
  * nothing will have had to wait for it.  The graph need not hear of it: it is run out of the
- * dispatch ring.  That is what a program does which waits for each of its tasks.
+ * dispatch ring.  That is what a program does which waits for each of its tasks, and one that keeps
+ * many short ones under way: each of a row has ended when the next one is looked at.  What is less
+ * short is handed to the graph if there is more in the ring, which may be for several lanes.
  *
  * The graph hears of it after all (it enters) if it fails, since its failure is to be numbered, or
  * if the role goes to another thread while it runs: then others come that have to wait for it.
@@ -17,7 +19,8 @@
 
 /*
  * (poller) Runs the task @d, which has been taken off the ring of @l, at once and on this thread
- * if it is one, if it is short, and if it is all that there is.  False: it was not taken.
+ * if it is one, if it is short, and if nobody wants a device.  False: it was not taken.
+ * p->lone.row is set before by who knows that it is not the only one that has come.
  */
 bool lone_run(struct poller *p, struct link *l, const struct arax_dispatch *d,
 	      enum run_outcome *outcome);
@@ -37,8 +40,8 @@ static inline void lone_ended(struct poller *p, const struct run *run)
 
 /*
  * (poller) Several came at once.  On the kernel link the first one can be seen before the others
- * are published: to run it and to tell of it at once would keep that waiting, and be one more
- * system call.
+ * are published: to tell of it at once, as of one that is alone, would be one more system call.  So
+ * for a while each is of a row.
  */
 void lone_had_company(struct poller *p);
 

@@ -214,6 +214,12 @@ static unsigned int expect_tasks(struct link *l)
 	return graph_expect(l->graph, d, n);
 }
 
+/* Ticks of inline work after which the rings have their turn again. */
+static uint64_t turn_limit(const struct poller *p)
+{
+	return TURN_NS / 1000 * p->ticks.per_us;
+}
+
 /* Returns how many there were, or -1: the role is lost. */
 static int take_entries(struct poller *p, struct link *l)
 {
@@ -221,6 +227,7 @@ static int take_entries(struct poller *p, struct link *l)
 	const struct arax_dispatch *d;
 	enum run_outcome outcome;
 	unsigned int expected = 0;
+	uint64_t first = p->now;
 	uint32_t n = 0;
 
 	while (n < TAKE_MAX && (d = core_ring_peek(l->ring, l->cells, &l->head))) {
@@ -233,15 +240,20 @@ static int take_entries(struct poller *p, struct link *l)
 		n++;
 		if (unlikely(d->type != ARAX_DISPATCH_TASK)) {
 			take_note(p, l, d);
+			p->exact = false;
 			continue;
 		}
-		if (n > 1 || !lone_run(p, l, d, &outcome)) {
+		p->lone.row = n > 1;
+		if (!lone_run(p, l, d, &outcome)) {
 			add_task(p, l, d);
+			/* Not the next one's time. */
+			p->exact = false;
 			continue;
 		}
 		if (outcome == RUN_LOST)
 			return -1;
-		break;
+		if (p->now - first > turn_limit(p))
+			break;
 	}
 	if (n > 1)
 		lone_had_company(p);
@@ -253,12 +265,6 @@ static int take_entries(struct poller *p, struct link *l)
 
 /* ------------------------------------------------------------------ */
 /* From the graph to the devices                                       */
-
-/* Ticks of inline work after which the rings have their turn again. */
-static uint64_t turn_limit(const struct poller *p)
-{
-	return TURN_NS / 1000 * p->ticks.per_us;
-}
 
 static void expire(struct poller *p, struct link *l)
 {

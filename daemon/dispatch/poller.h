@@ -93,12 +93,14 @@ struct poller_device {
  * @node, @ranges: it
  * @run:	by which it runs, or ran and has not come back; NULL: there is none
  * @company_until: ticks: several came at once lately
+ * @row:	it is one of several: nobody waits for it alone
  */
 struct lone {
 	struct graph_node node;
 	struct arax_dispatch_range ranges[LONE_RANGES];
 	struct run *run;
 	uint64_t company_until;
+	bool row;
 };
 
 struct poller {
@@ -283,10 +285,12 @@ void poller_commit_ended(struct poller *p, struct link *l);
 void poller_flush(struct poller *p);
 enum run_outcome run_start(struct poller *p, struct graph_node *node);
 /*
- * Runs a popped task, or a lone one, at once and on this thread, past the scheduler's
- * queue, if it is short and nothing else has a claim; false: it was not taken.
+ * Runs a popped task at once and on this thread, past the scheduler's queue, if it is short and
+ * nothing else has a claim; false: it was not taken.
  */
 bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *outcome);
+/* The same of that of lone.h. */
+bool run_lone(struct poller *p, enum run_outcome *outcome);
 /* Ends a task without running it, before sched_push(). */
 void run_refuse(struct poller *p, struct graph_node *node, int result);
 /* A task of link @arg ended in the graph: for the trace, if there is one. */

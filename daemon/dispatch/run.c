@@ -844,7 +844,7 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 		info.dirty = remote_dirty_ranges(run);
 	put_commit(p, l, node->d.tag, &info);
 	/* Nothing else is on its way: whoever waits for this one comes first. */
-	if ((run->lone || graph_live(l->graph) == 1) && l->commit_count)
+	if (run->lone ? !p->lone.row : graph_live(l->graph) == 1 && l->commit_count)
 		tell_commits(p, l);
 	settle_accounts(run, node, hold_ns, learn);
 	if (unlikely(p->quota.lines))
@@ -860,6 +860,40 @@ static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int re
 }
 
 /* Nothing of it has run; why not, this thread has found out. */
+/*
+ * Of a task past the graph that went well.  What such a task has not got (is_lone() says what it
+ * is) end_task() would look for each time.
+ */
+static inline __attribute__((always_inline)) void end_lone(struct run *run, uint64_t hold_ns)
+{
+	struct poller *p = run->poller;
+	struct poller_device *pd = &p->devs[run->device];
+	struct graph_node *node = run->node;
+	struct link *l = run->link;
+	uint64_t start_ns = ticks_ns(&p->ticks, run->start);
+	struct commit_info info = { .device = run->device, .device_ns = hold_ns };
+	bool learn = teaches(run, hold_ns);
+
+	if (node->d.submit_ns && node->d.submit_ns < start_ns)
+		info.wait_ns = start_ns - node->d.submit_ns;
+	run->here = false;
+	if (unlikely(p->declines))
+		decline_ran(p, run_kernel(node), run->device);
+	put_commit(p, l, node->d.tag, &info);
+	/* Somebody waits for it, and it is all that he waits for. */
+	if (!p->lone.row && l->commit_count)
+		tell_commits(p, l);
+	sched_charge(p->sched, node, run->device, hold_ns, learn);
+	pd->busy_ns += hold_ns;
+	pd->tasks++;
+	pd->changed = true;
+	p->running--;
+	run->node = NULL;
+	p->lone.run = NULL;
+	if (unlikely(p->quota.lines))
+		quota_gone(p, node);
+}
+
 static __attribute__((cold)) void finish_unrun(struct run *run, int err)
 {
 	struct poller_device *pd = &run->poller->devs[run->device];
@@ -1112,8 +1146,9 @@ static __attribute__((cold)) void lost_role(struct poller *p, struct run *run, u
  * taken to have begun when the one before it ended: reading the clock takes as long
  * as a small kernel, and the device was kept from others by its dispatch as well.
  */
-static enum run_outcome run_inline(struct poller *p, struct run *run, struct poller_device *pd,
-				   bool launch)
+static inline __attribute__((always_inline))
+enum run_outcome run_this(struct poller *p, struct run *run, struct poller_device *pd, bool launch,
+			  bool lone)
 {
 	uint64_t start = p->exact ? p->now : ticks_now(&p->ticks), end;
 	struct role_seat *seat;
@@ -1144,14 +1179,22 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 		run->here = true;
 		run->rt.hold_ns = ticks_to_ns(&p->ticks, ticks_between(start, end));
 		run->rt.wall_ns = run->rt.device_ns ?: run->rt.hold_ns;
-		end_task(run, run->rt.hold_ns, run->rt.hold_ns, result);
-		lone_ended(p, run);
+		if (lone && !result && !guard_any_lost())
+			end_lone(run, run->rt.hold_ns);
+		else
+			finish(run, run->rt.hold_ns, run->rt.hold_ns, result);
 		if (unlikely(recover_pending(pd)))
 			recover_begin(p, pd);
 		return RUN_DONE;
 	}
 	lost_role(p, run, start, tsc, mult, result);
 	return RUN_LOST;
+}
+
+static enum run_outcome run_inline(struct poller *p, struct run *run, struct poller_device *pd,
+				   bool launch)
+{
+	return run_this(p, run, pd, launch, false);
 }
 
 /*
@@ -1394,7 +1437,8 @@ static struct poller_device *short_on(struct poller *p, struct graph_node *node,
  * It counts as no lane's: a short kernel on this thread keeps nothing of the
  * device but its loaded code.
  */
-bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *outcome)
+static inline __attribute__((always_inline))
+bool direct(struct poller *p, struct graph_node *node, enum run_outcome *outcome, bool lone)
 {
 	struct link *l = node->priv;
 	struct poller_device *pd;
@@ -1416,7 +1460,7 @@ bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *out
 		return false;
 	pd = short_on(p, node, k, p->inline_ns / HANDED_PART);
 	/* What takes a few us is done sooner by several lanes, if there is more of it. */
-	if (!pd && (p->core_lanes < 2 || !graph_has_ready(l->graph)))
+	if (!pd && (lone ? !p->lone.row : p->core_lanes < 2 || !graph_has_ready(l->graph)))
 		pd = short_on(p, node, k, p->inline_ns);
 	if (!pd)
 		return false;
@@ -1424,8 +1468,8 @@ bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *out
 	p->running++;
 	run->link = l;
 	run->node = node;
-	run->lone = node == &p->lone.node;
-	if (run->lone) {
+	run->lone = lone;
+	if (lone) {
 		p->lone.run = run;
 		POLLER_COUNT(p, lone);
 	}
@@ -1435,17 +1479,27 @@ bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *out
 	run->rt.reason[0] = '\0';
 	__atomic_store_n(&l->states[ARAX_TAG_SLOT(node->d.tag)], ARAX_SLOT_STARTED,
 			 __ATOMIC_RELEASE);
-	if (!run->lone)
+	if (!lone)
 		graph_start(l->graph, node);
 	err = find_ranges(run);
-	if (err) {
+	if (unlikely(err)) {
 		finish_unrun(run, err);
 		*outcome = RUN_DONE;
 		return true;
 	}
 	fill_launch(run, k, false);
-	*outcome = run_inline(p, run, pd, true);
+	*outcome = lone ? run_this(p, run, pd, true, true) : run_inline(p, run, pd, true);
 	return true;
+}
+
+bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *outcome)
+{
+	return direct(p, node, outcome, false);
+}
+
+bool run_lone(struct poller *p, enum run_outcome *outcome)
+{
+	return direct(p, &p->lone.node, outcome, true);
 }
 
 static bool runs_here(const struct poller_device *pd, const struct kernel *k)

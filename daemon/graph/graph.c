@@ -903,7 +903,18 @@ static struct node *find(const struct graph *g, uint64_t tag)
 	return n && n->pub.d.tag == tag ? n : NULL;
 }
 
-bool graph_is_free(struct graph *g, const struct arax_dispatch *d)
+/* Of one that is like another which was sound: what can still be wrong. */
+static inline bool is_sound(const struct graph *g, const struct arax_dispatch *d)
+{
+	const struct arax_dispatch_range *r = (const void *)(d + 1), *end = r + d->nr_ranges;
+
+	for (; r < end; r++)
+		if (unlikely(r->offset >> 61))
+			return false;
+	return likely(ARAX_TAG_SLOT(d->tag) < g->nr_slots);
+}
+
+bool graph_is_free(struct graph *g, const struct arax_dispatch *d, bool alike)
 {
 	const struct queue *q = g->last_queue;
 	const struct context *c;
@@ -915,7 +926,7 @@ bool graph_is_free(struct graph *g, const struct arax_dispatch *d)
 	}
 	c = q->context;
 	return !c->live && !c->lingering && known_failures(c, d) >= c->failures &&
-	       !check(g, d) && reserve(g, d) && pool_reserve(&g->node_pool, 1);
+	       (likely(alike) ? is_sound(g, d) : !check(g, d)) && reserve(g, d) && pool_reserve(&g->node_pool, 1);
 }
 
 struct graph_node *graph_add_running(struct graph *g, const struct arax_dispatch *d)

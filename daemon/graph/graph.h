@@ -203,8 +203,9 @@ unsigned int graph_expect(struct graph *g, const struct arax_dispatch *const *d,
  * nothing: none of its context has been added that has not ended, nor failed without its client
  * knowing.  False as well where that takes longer to find out, where the entry contradicts itself
  * and where there is no memory: until something else is added there is room for it.
+ * @alike: it was true of another one of the same type, cells, kernel, access and ranges' lengths.
  */
-bool graph_is_free(struct graph *g, const struct arax_dispatch *d);
+bool graph_is_free(struct graph *g, const struct arax_dispatch *d, bool alike);
 /*
  * One for which that holds, and which has been started nevertheless: it is added, and runs.
  * NULL: its tag's slot is in use.

@@ -521,7 +521,7 @@ START_TEST(handles_are_given_again)
 	add(task(1, 7, DF));
 	graph_complete(g, pop(1), 0, NULL);
 	/* The second one is not known yet. */
-	ck_assert(!graph_is_free(g, &task(2, 7, 0)->d));
+	ck_assert(!graph_is_free(g, &task(2, 7, 0)->d, false));
 	add(task(1, 7, DF));
 	first = pop(1);
 	add(task(2, 7, 0));
@@ -534,11 +534,32 @@ START_TEST(handles_are_given_again)
 	for (uint32_t i = 0; i < 4; i++) {
 		struct entry *t = task(4, 7, i & 1 ? DF : 0);
 
-		ck_assert(graph_is_free(g, &t->d));
+		ck_assert(graph_is_free(g, &t->d, false));
 		first = graph_add_running(g, &t->d);
 		ck_assert_ptr_nonnull(first);
 		graph_complete(g, first, 0, NULL);
 	}
+}
+END_TEST
+
+/* Of one that is like a sound one it is still looked where it lies. */
+START_TEST(who_is_alike_is_looked_at)
+{
+	struct entry *t;
+
+	add(task(0, 1, DF));
+	graph_complete(g, pop(0), 0, NULL);
+	t = task(1, 1, DF);
+	range(t, ARAX_INOUT, 1, 0, 8);
+	ck_assert(graph_is_free(g, &t->d, false));
+	ck_assert(graph_is_free(g, &t->d, true));
+	t->r[0].offset = 1ull << 61;
+	ck_assert(!graph_is_free(g, &t->d, false));
+	ck_assert(!graph_is_free(g, &t->d, true));
+	t->r[0].offset = 0;
+	t->d.tag |= 0xffffff;
+	ck_assert(!graph_is_free(g, &t->d, false));
+	ck_assert(!graph_is_free(g, &t->d, true));
 }
 END_TEST
 
@@ -557,7 +578,7 @@ START_TEST(who_is_free_has_room)
 		add(t);
 		t = task(0, 1, DF);
 		range(t, ARAX_INOUT, i % 100, i * 16, 8);
-		ck_assert(graph_is_free(g, &t->d));
+		ck_assert(graph_is_free(g, &t->d, false));
 		graph_stats(g, &before);
 		n = graph_add_running(g, &t->d);
 		ck_assert_ptr_nonnull(n);
@@ -1440,6 +1461,7 @@ int main(void)
 	tcase_add_test(example, dependents_of_a_later_failure);
 	tcase_add_test(example, failures_are_counted_by_context);
 	tcase_add_test(example, handles_are_given_again);
+	tcase_add_test(example, who_is_alike_is_looked_at);
 	tcase_add_test(example, who_is_free_has_room);
 	tcase_add_test(example, failed_tasks_kept_are_limited);
 	tcase_add_test(example, timeline_error_ends_the_waiter);
