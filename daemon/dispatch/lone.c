@@ -41,9 +41,10 @@ static inline bool is_alike(const struct lone *lone, const struct link *l,
 }
 
 /*
- * The cheapest first.  Whose data may have to be moved, and what is recorded, goes the usual
- * way, and so does what run_direct() would not take: where tenants take turns, see there.  What
- * is blocked on a timeline, or late by some time, the graph has to hold.
+ * The cheapest first.  What is recorded goes the usual way, and so does all where devices' memory
+ * is short, as it is told of uses that are to come, and what run_direct() would not take: where
+ * tenants take turns, see there.  What is blocked on a timeline, or late by some time, the graph
+ * has to hold.
  */
 static inline bool is_lone(struct poller *p, struct link *l, const struct arax_dispatch *d,
 			   bool alike)
@@ -55,7 +56,7 @@ static inline bool is_lone(struct poller *p, struct link *l, const struct arax_d
 		return false;
 	if (unlikely(d->deadline_ns || d->error || d->flags & ARAX_DISPATCH_BLOCKED))
 		return false;
-	if (unlikely(p->memory || p->trace || p->visitor || p->stopping || p->lone.run ||
+	if (unlikely(p->foresees || p->trace || p->visitor || p->stopping || p->lone.run ||
 		     d->tenant != p->last_tenant || p->now < p->mixed_until ||
 		     !sched_is_idle(p->sched)))
 		return false;

@@ -879,6 +879,8 @@ static inline __attribute__((always_inline)) void end_lone(struct run *run, uint
 	run->here = false;
 	if (unlikely(p->declines))
 		decline_ran(p, run_kernel(node), run->device);
+	if (unlikely(p->memory))
+		remote_host_wrote(l, node);
 	put_commit(p, l, node->d.tag, &info);
 	/* Somebody waits for it, and it is all that he waits for. */
 	if (!p->lone.row && l->commit_count)

@@ -487,6 +487,27 @@ static void random_tasks(uint32_t nr)
 	}
 }
 
+static void await_all(void)
+{
+	for (uint32_t i = 0; i < nr_ops; i++)
+		if (arax_wait(&ops[i].event, SOON) == -ETIMEDOUT)
+			CHECK(!"a task ends");
+	look();
+	for (uint32_t i = 0; i < nr_ops; i++)
+		CHECK(ops[i].applied);
+}
+
+/* Tasks that nothing is before: one, mostly, and a few that come together. */
+static void one_after_the_other(void)
+{
+	await_all();
+	for (uint32_t i = draw(16); i; i--) {
+		random_tasks(draw(3) ? 1 : 1 + draw(6));
+		await_all();
+		touch();
+	}
+}
+
 /* A range of a plain buffer that a task has now; @of: whose. */
 static bool range_in_use(uint32_t context, uint32_t *of, struct arax_range *r)
 {
@@ -575,12 +596,7 @@ static void whole(uint32_t memory)
 
 static void end_of_batch(void)
 {
-	for (uint32_t i = 0; i < nr_ops; i++)
-		if (arax_wait(&ops[i].event, SOON) == -ETIMEDOUT)
-			CHECK(!"a task ends");
-	look();
-	for (uint32_t i = 0; i < nr_ops; i++)
-		CHECK(ops[i].applied);
+	await_all();
 	/* Of what is explicit some stays on the devices. */
 	for (uint32_t i = 0; i < BUFFERS; i++)
 		if (!memories[i].is_explicit || memchr(memories[i].vague, 1, memories[i].bytes) || draw(2))
@@ -671,6 +687,8 @@ static void program(uint32_t goal)
 				write_behind_a_gate();
 			if (!draw(16))
 				cancel_one();
+			if (!draw(8))
+				one_after_the_other();
 		}
 		end_of_batch();
 	}

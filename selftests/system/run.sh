@@ -216,6 +216,9 @@ coherent() {
 		cpu { groups = { \"0\" } } backend \"sim\" { options = { $small } }" coherent
 	AGAIN=10 LOGGED='device is lost device=sim1' ARAX_TEST_FAILS=1 ARAX_TEST_LOST=1 beside system/coherent-lost "cpu { groups = { \"0\" } }
 		sched { policy = \"rr\" } backend \"sim\" { options = { $small, \"fail=0.01\", \"lose=1:400\" } }" coherent
+	# Of one program, some of whose tasks nothing is before: the core has those past the graph.
+	AGAIN=10 LOGGED=' lone=[1-9][0-9][0-9]' ARAX_TEST_NARROW=1 beside system/coherent-narrow "cpu { groups = { \"0\" } }
+		backend \"sim\" { options = { ${small/1048576/8388608} } }" coherent
 	join
 	LOGGED='device memory device=0 .* evictions=[1-9][0-9]' beside system/coherent-copies "cpu { memory = \"1M\" }
 		backend \"sim\" { options = { $small } }" coherent
