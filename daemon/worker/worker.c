@@ -301,20 +301,23 @@ void worker_resume(struct worker *w)
 		go_on_by_signal(w);
 }
 
-static void kill_and_reap(struct worker *w)
+/* How it has ended, which may have been before that. */
+static enum worker_fate kill_and_reap(struct worker *w, int *signal)
 {
-	int signal;
+	enum worker_fate fate = WORKER_GONE;
 
+	*signal = 0;
 	if (w->reaped)
-		return;
+		return fate;
 	worker_kill(w);
 	/* Once is enough to wait for it; afterwards it has ended, or not. */
 	if (wait_exit(w, w->hangs ? 0 : KILL_TIMEOUT_MS))
-		reap(w, &signal);
+		fate = reap(w, signal);
 	if (!w->reaped && !w->hangs)
 		log_err("worker can't be killed: it hangs in the kernel, or is traced",
 			log_i64("pid", w->pid), log_u64("uid", w->key.uid));
 	w->hangs = !w->reaped;
+	return fate;
 }
 
 static void close_all(struct worker *w)
@@ -336,15 +339,19 @@ static void close_all(struct worker *w)
 
 void worker_stop(struct worker *w)
 {
-	kill_and_reap(w);
+	int signal;
+
+	kill_and_reap(w, &signal);
 	close_all(w);
 }
 
 bool worker_end(struct worker *w, bool wait)
 {
+	int signal;
+
 	if (!wait && !w->reaped && !wait_exit(w, 0))
 		return false;
-	kill_and_reap(w);
+	kill_and_reap(w, &signal);
 	if (!w->reaped)
 		return false;
 	close_all(w);
@@ -963,14 +970,17 @@ int worker_run(struct worker *w, const struct runner_task *t, uint32_t cores,
 	}
 	if (err == -ETIMEDOUT || err == -ECANCELED) {
 		log_killed(w, t, err);
-		kill_and_reap(w);
+		kill_and_reap(w, &signal);
 		*fate = WORKER_KILLED;
 		return err;
 	}
-	/* It went away, or did not take a message: then it is made to. */
-	if (!wait_exit(w, 0))
-		kill_and_reap(w);
-	*fate = reap(w, &signal);
+	/*
+	 * It went away, or did not take a message: then it is made to.  Who is about to end has
+	 * closed its socket before.
+	 */
+	*fate = kill_and_reap(w, &signal);
+	if (signal == SIGKILL && err != -EPIPE && err != -ECONNRESET)
+		signal = 0;	/* ours */
 	time->signal = signal;
 	log_gone(w, t, signal);
 	return *fate == WORKER_CRASHED ? -EFAULT : -EIO;

@@ -2,10 +2,12 @@
 /* Kernels that misbehave on purpose; never installed. */
 #include <arax/kernel.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -218,14 +220,56 @@ ARAX_KERNEL int test_clog(const struct arax_launch *l)
 		nanosleep(&hour, NULL);
 }
 
+/* A pipe that takes a while to free: its end from which that could be read. */
+static int full_pipe(void)
+{
+	static const char mib[1 << 20];
+	int p[2];
+
+	if (pipe(p))
+		return -1;
+	fcntl(p[1], F_SETPIPE_SZ, sizeof(mib));
+	fcntl(p[1], F_SETFL, O_NONBLOCK);
+	(void)!write(p[1], mib, sizeof(mib));
+	close(p[1]);
+	return p[0];
+}
+
+/*
+ * It has ended well after its end of araxd's socket is closed: what is in a socket goes when all its
+ * files have been closed.
+ */
+static void end_slowly(int signal)
+{
+	union {
+		struct cmsghdr head;
+		char space[CMSG_SPACE(64 * sizeof(int))];
+	} control = { .head = { .cmsg_len = CMSG_LEN(64 * sizeof(int)), .cmsg_level = SOL_SOCKET,
+				.cmsg_type = SCM_RIGHTS } };
+	struct iovec iov = { "", 1 };
+	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+			    .msg_controllen = sizeof(control) };
+	int pair[2], *fds = (int *)CMSG_DATA(&control.head);
+
+	for (int i = 0; i < 64; i++)
+		fds[i] = full_pipe();
+	if (socketpair(AF_UNIX, SOCK_DGRAM, 0, pair) || sendmsg(pair[0], &h, 0) != 1)
+		_exit(4);
+	for (int i = 0; i < 64; i++)
+		close(fds[i]);
+	raise(signal);
+}
+
 /*
  * test_deaf(inout u32 x[]): says of every launch that it is done, takes no message any more, and
- * is ahead of what it is asked by x[1]; counts in x[2] how often it has said so
+ * is ahead of what it is asked by x[1]; counts in x[2] how often it has said so; with x[3] it says so
+ * aloud; ends by the signal x[0]
  */
 ARAX_KERNEL int test_deaf(const struct arax_launch *l)
 {
-	uint32_t *x = ARAX_ITEMS(l, 0, 3, uint32_t);
+	uint32_t *x = ARAX_ITEMS(l, 0, 4, uint32_t);
 	struct worker_slot *s = find_slot();
+	const uint64_t one = 1;
 
 	if (!s || !x)
 		return -EIO;
@@ -234,6 +278,10 @@ ARAX_KERNEL int test_deaf(const struct arax_launch *l)
 		atomic_store(&s->reply, atomic_load(&s->request) +
 			     __atomic_load_n(&x[1], __ATOMIC_RELAXED));
 		__atomic_fetch_add(&x[2], 1, __ATOMIC_RELEASE);
+		if (__atomic_load_n(&x[0], __ATOMIC_RELAXED))
+			end_slowly((int)x[0]);
+		if (x[3] && write(WORKER_FD_REPLY, &one, sizeof(one)) < 0)
+			_exit(5);
 		usleep(50);
 	}
 }

@@ -383,35 +383,100 @@ START_TEST(waking_never_waits)
 }
 END_TEST
 
-/* Its limit holds for what it has to be told first, too. */
-START_TEST(what_it_is_told_takes_its_time)
+/* Until it has a worker that takes no message any more. */
+static int begin_deaf(struct buffer *deaf)
 {
-	struct buffer deaf = make_buffer(64), b[32];
-	int32_t zero = 0;
-	struct task k;
-	uint64_t start;
 	int err = -ETIMEDOUT;
+	struct task k;
 
 	/* Who wakes nobody when it has ended is seen to have when its time is over. */
 	for (uint64_t most_ns = 200000000; err == -ETIMEDOUT && most_ns < 60000000000;
 	     most_ns *= 2) {
-		make_task(&k, "test_deaf", &deaf, 1, NULL, 0);
+		make_task(&k, "test_deaf", deaf, 1, NULL, 0);
 		k.t.most_ns = most_ns;
 		err = runner_run(runner, &k.t);
 	}
+	return err;
+}
+
+/* Of which it is told much. */
+static int run_told(uint64_t most_ns)
+{
+	struct buffer b[32];
+	int32_t zero = 0;
+	struct task k;
+	int err;
+
+	for (int j = 0; j < 32; j++)
+		b[j] = make_buffer(64);
+	make_task(&k, "test_error_data", b, 32, &zero, 4);
+	k.t.most_ns = most_ns;
+	err = runner_run(runner, &k.t);
+	for (int j = 0; j < 32; j++)
+		free_buffer(&b[j]);
+	return err;
+}
+
+/* Its limit holds for what it has to be told first, too. */
+START_TEST(what_it_is_told_takes_its_time)
+{
+	struct buffer deaf = make_buffer(64);
+	uint64_t start = 0;
+	int err = begin_deaf(&deaf);
+
 	ck_assert_int_eq(err, 0);
 	for (int i = 0; i < 1000 && !err; i++) {
-		for (int j = 0; j < 32; j++)
-			b[j] = make_buffer(64);
-		make_task(&k, "test_error_data", b, 32, &zero, 4);
 		start = now_ns();
-		k.t.most_ns = 300000000;
-		err = runner_run(runner, &k.t);
-		for (int j = 0; j < 32; j++)
-			free_buffer(&b[j]);
+		err = run_told(300000000);
 	}
 	ck_assert_int_eq(err, -ETIMEDOUT);
 	ck_assert_uint_lt(now_ns() - start, WELL_BEFORE_TIMEOUT_NS);
+	ck_assert_uint_eq(query().workers, 0);
+	free_buffer(&deaf);
+}
+END_TEST
+
+static const struct {
+	int signal, err;
+	const char *reason;
+} ends[] = {
+	{ SIGABRT, -EFAULT, "kernel test_error_data crashed on cpu0, in a process of its own: Aborted" },
+	{ SIGKILL, -EIO, "kernel test_error_data was killed on cpu0, in a process of its own (Killed)" },
+};
+
+static _Atomic uint64_t told_since;
+static uint32_t ended_by;
+
+/* When it is no longer being told anything, as it has no room for that. */
+static void *end_unheard(void *arg)
+{
+	while (!told_since || now_ns() - told_since < 100000000)
+		usleep(1000);
+	__atomic_store_n((uint32_t *)arg, ended_by, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+/* Its socket is closed before it has ended: how it ends counts all the same. */
+START_TEST(ends_as_it_is_told)
+{
+	struct buffer deaf = make_buffer(64);
+	pthread_t thread;
+	int err;
+
+	told_since = 0;
+	ended_by = (uint32_t)ends[_i].signal;
+	deaf.data[3] = 1;
+	ck_assert_int_eq(begin_deaf(&deaf), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, end_unheard, deaf.data), 0);
+	do {
+		told_since = now_ns();
+		reason_forget();
+		err = run_told(0);
+	} while (!err);
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(err, ends[_i].err);
+	assert_reason(ends[_i].reason);
+	ck_assert_uint_eq(query().worker_crashes, err == -EFAULT);
 	ck_assert_uint_eq(query().workers, 0);
 	free_buffer(&deaf);
 }
@@ -1159,6 +1224,7 @@ int main(void)
 	tcase_add_test(t, timeout_ends_a_hang);
 	tcase_add_test(t, waking_never_waits);
 	tcase_add_test(t, what_it_is_told_takes_its_time);
+	tcase_add_loop_test(t, ends_as_it_is_told, 0, sizeof(ends) / sizeof(ends[0]));
 	tcase_add_test(t, late_tasks_do_not_start);
 	tcase_add_test(t, worker_has_the_tenants_rights_only);
 	if (geteuid() == 0) {
