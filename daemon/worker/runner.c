@@ -231,6 +231,47 @@ static uint32_t cores_for_one(const struct runner *r)
 	return cores ? cores : 1;
 }
 
+/* What @what in a worker ended with that is no result of its own. */
+static __attribute__((cold)) void say_fate(const struct runner *r, const char *what,
+					   const struct worker_time *time, enum worker_fate fate,
+					   int err)
+{
+	const char *device = r->dev->info.name;
+
+	if (err == -ETIMEDOUT && time->deadline_ns && now_ns() >= time->deadline_ns)
+		reason_set("%s was stopped on %s: the deadline that its task was given passed",
+			   what, device);
+	else if (err == -ETIMEDOUT)
+		reason_set("%s was stopped on %s: it had run for longer than %llu ms%s", what,
+			   device, (unsigned long long)time->most_ns / 1000000,
+			   time->most_ns == r->timeout_ns ? ", which is worker.timeout_ms" : "");
+	else if (err == -EFAULT)
+		reason_set("%s crashed on %s, in a process of its own: %s", what, device,
+			   time->signal == SIGSEGV || time->signal == SIGBUS ?
+				   "a bad access, most likely" :
+			   time->signal == SIGSYS ? "it made a system call that is kept from it" :
+						    sigdescr_np(time->signal) ?: "no more is known");
+	else if (fate == WORKER_EXITED)
+		reason_set("%s ended its process on %s: it, or what it calls, called exit(), or had no memory left",
+			   what, device);
+	else if (err == -EIO && time->signal)
+		reason_set("%s was killed on %s, in a process of its own (%s): by its user, or as memory was short",
+			   what, device, sigdescr_np(time->signal) ?: "a signal");
+	else if (err == -EIO)
+		reason_set("the process on %s of %s has ended", device, what);
+}
+
+static __attribute__((cold)) void say_launch(const struct runner *r, const struct runner_task *t,
+					     const struct worker_time *time, enum worker_fate fate,
+					     int err)
+{
+	char what[sizeof(t->kernel->sig.name) + 8] = "the image, as it was loaded,";
+
+	if (!(t->flags & RUNNER_TRY))
+		snprintf(what, sizeof(what), "kernel %s", t->kernel->sig.name);
+	say_fate(r, what, time, fate, err);
+}
+
 static struct worker_key build_key(void)
 {
 	struct worker_key key = { .uid = geteuid(), .gid = getegid(), .role = WORKER_OPENCL_BUILD };
@@ -271,6 +312,7 @@ static int build_installed(struct runner *r, const struct kernel *k)
 	const struct runner_task t = { .kernel = k, .flags = RUNNER_TRY, .why = why,
 				       .why_len = sizeof(why) };
 	struct worker_time time = { .most_ns = BUILD_NS };
+	enum worker_fate fate;
 	uint64_t bytes;
 	int fd, err;
 
@@ -278,13 +320,17 @@ static int build_installed(struct runner *r, const struct kernel *k)
 	h->borrowed = h->built;
 	if (h->built)
 		return 0;
-	err = worker_build(&r->options, &key, &t, &time, &fd, &bytes);
+	err = worker_build(&r->options, &key, &t, &time, &fate, &fd, &bytes);
 	if (!err) {
 		h->built = fd + 1;
 		return 0;
 	}
 	if (err == -EOPNOTSUPP)
 		atomic_store(&r->can_foreign, false);
+	if (fate != WORKER_ALIVE) {
+		say_fate(r, "the compiler", &time, fate, err);
+		snprintf(why, sizeof(why), "%s", reason_text);
+	}
 	log_err("kernel can't be built", log_str("kernel", k->sig.name),
 		log_str("device", r->dev->info.name), log_str("why", why), log_errno(err));
 	if (why[0])
@@ -310,39 +356,6 @@ static struct worker_time time_of(const struct runner *r, const struct runner_ta
 		/* Standing still it keeps a worker that only this device's tasks count on. */
 		.may_wait = this_thread && this_thread->runner == r,
 	};
-}
-
-/* What a launch in a worker ended with that is no result of its kernel. */
-static __attribute__((cold)) void say_fate(const struct runner *r, const struct runner_task *t,
-					   const struct worker_time *time, enum worker_fate fate,
-					   int err)
-{
-	const char *device = r->dev->info.name;
-	char what[sizeof(t->kernel->sig.name) + 8] = "the image, as it was loaded,";
-
-	if (!(t->flags & RUNNER_TRY))
-		snprintf(what, sizeof(what), "kernel %s", t->kernel->sig.name);
-	if (err == -ETIMEDOUT && time->deadline_ns && now_ns() >= time->deadline_ns)
-		reason_set("%s was stopped on %s: the deadline that its task was given passed",
-			   what, device);
-	else if (err == -ETIMEDOUT)
-		reason_set("%s was stopped on %s: it had run for longer than %llu ms%s", what,
-			   device, (unsigned long long)time->most_ns / 1000000,
-			   time->most_ns == r->timeout_ns ? ", which is worker.timeout_ms" : "");
-	else if (err == -EFAULT)
-		reason_set("%s crashed on %s, in a process of its own: %s", what, device,
-			   time->signal == SIGSEGV || time->signal == SIGBUS ?
-				   "a bad access, most likely" :
-			   time->signal == SIGSYS ? "it made a system call that is kept from it" :
-						    sigdescr_np(time->signal) ?: "no more is known");
-	else if (fate == WORKER_EXITED)
-		reason_set("%s ended its process on %s: it, or what it calls, called exit(), or had no memory left",
-			   what, device);
-	else if (err == -EIO && time->signal)
-		reason_set("%s was killed on %s, in a process of its own (%s): by its user, or as memory was short",
-			   what, device, sigdescr_np(time->signal) ?: "a signal");
-	else if (err == -EIO)
-		reason_set("the process on %s of %s has ended", device, what);
 }
 
 static int run_in_worker(struct runner *r, struct runner_task *t)
@@ -380,7 +393,7 @@ static int run_in_worker(struct runner *r, struct runner_task *t)
 	if (fate == WORKER_KILLED && err == -ETIMEDOUT)
 		count(&r->worker_timeouts);
 	if (fate != WORKER_ALIVE)
-		say_fate(r, t, &time, fate, err);
+		say_launch(r, t, &time, fate, err);
 	/* Its own context broke, in which nothing runs any more: the next one is to have another. */
 	if (err == -ENODEV && r->opencl)
 		worker_set_stale(w);
@@ -452,6 +465,7 @@ int runner_build(struct runner *r, const struct runner_task *t, int *built, uint
 {
 	struct worker_key key = build_key();
 	struct worker_time time = time_of(r, t);
+	enum worker_fate fate;
 	int err;
 
 	/* However long a launch may take. */
@@ -461,9 +475,11 @@ int runner_build(struct runner *r, const struct runner_task *t, int *built, uint
 	/* It is not to run meanwhile. */
 	if (this_lane)
 		pool_keep_no_more(this_lane);
-	err = worker_build(&r->options, &key, t, &time, built, bytes);
+	err = worker_build(&r->options, &key, t, &time, &fate, built, bytes);
 	if (t->turn)
 		turn_ran(t->turn, &time);
+	if (fate != WORKER_ALIVE)
+		say_fate(r, "the compiler", &time, fate, err);
 	if (err == -EOPNOTSUPP)
 		atomic_store(&r->can_foreign, false);
 	return not_had(err);

@@ -1056,12 +1056,13 @@ static int take_built(int fd, uint64_t *bytes)
 }
 
 int worker_build(const struct worker_options *o, const struct worker_key *key,
-		 const struct runner_task *t, struct worker_time *time, int *built, uint64_t *bytes)
+		 const struct runner_task *t, struct worker_time *time, enum worker_fate *fate,
+		 int *built, uint64_t *bytes)
 {
 	int fd = memfd_create("arax-built", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
-	enum worker_fate fate;
 	struct worker *w;
 
+	*fate = WORKER_ALIVE;
 	if (fd < 0)
 		return -errno;
 	err = worker_start(o, key, &w);
@@ -1071,7 +1072,7 @@ int worker_build(const struct worker_options *o, const struct worker_key *key,
 	}
 	err = give_output(w, fd);
 	if (!err)
-		err = worker_run(w, t, 1, time, &fate);
+		err = worker_run(w, t, 1, time, fate);
 	worker_stop(w);
 	/* That nothing can be built at all it has no say in. */
 	if (err == -EOPNOTSUPP || err == -ENODEV)

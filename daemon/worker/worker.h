@@ -93,10 +93,11 @@ void worker_log_no_sandbox(const char *missing);
 /*
  * Has what @t's image is compiled by a worker of its own, which is gone afterwards.  *@built:
  * a sealed memory file of *@bytes.  0; -ENOEXEC and the compiler's words in @t->why; -E2BIG;
- * others as of a launch.  @o has a device, @key is WORKER_OPENCL_BUILD's.
+ * others, and *@fate, as of a launch.  @o has a device, @key is WORKER_OPENCL_BUILD's.
  */
 int worker_build(const struct worker_options *o, const struct worker_key *key,
-		 const struct runner_task *t, struct worker_time *time, int *built, uint64_t *bytes);
+		 const struct runner_task *t, struct worker_time *time, enum worker_fate *fate,
+		 int *built, uint64_t *bytes);
 
 /* Kill if alive, reap, free. */
 void worker_stop(struct worker *w);

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* A worker whose OpenCL device is lost with its second launch, on a driver that nobody has. */
+/*
+ * A worker whose OpenCL device is lost with its second launch, on a driver that nobody has; and one
+ * whose compiler ends as the kernel is called.
+ */
 #include <errno.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "daemon/worker/engine.h"
 
@@ -27,6 +32,19 @@ static void load(const struct worker_msg *msg, int fd, bool *keep, struct loaded
 	(void)k;
 }
 
+static void build(const struct worker_msg *msg, int fd, bool *keep, struct loaded *k)
+{
+	(void)fd;
+	(void)keep;
+	(void)k;
+	if (!strcmp(msg->symbol, "crash"))
+		__builtin_trap();
+	if (!strcmp(msg->symbol, "exit"))
+		_exit(3);
+	while (!strcmp(msg->symbol, "hang"))
+		sleep(1);
+}
+
 static int run(const struct loaded *k, const struct arax_launch *l, const struct engine_how *how)
 {
 	(void)k;
@@ -40,5 +58,5 @@ const struct engine engine_opencl = {
 };
 
 const struct engine engine_opencl_build = {
-	.open = open_nothing, .device = open_device, .load = load, .run = run,
+	.open = open_nothing, .device = open_device, .load = build, .run = run,
 };

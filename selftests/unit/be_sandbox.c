@@ -1104,6 +1104,39 @@ START_TEST(a_device_lost_in_a_worker)
 }
 END_TEST
 
+static const struct {
+	const char *symbol, *reason;
+	int err;
+} compilers[] = {
+	{ "crash", "the compiler crashed on cpu0, in a process of its own: Illegal instruction", -EFAULT },
+	{ "exit", "the compiler ended its process on cpu0", -EIO },
+	{ "hang", "the compiler was stopped on cpu0: it had run for longer than 300 ms", -ETIMEDOUT },
+};
+
+/* It is not what it compiles that did so, of which nothing has run. */
+START_TEST(a_compiler_that_ends)
+{
+	int fd = image("innocent"), built, before = log_max_level;
+	struct kernel k = foreign(fd, (char *)compilers[_i].symbol, 1);
+	char words[64] = "", why[REASON_LEN];
+	struct runner_task t = {
+		.kernel = &k, .uid = TENANT, .gid = TENANT_GID, .flags = RUNNER_TRY,
+		.most_ns = 300000000, .why = words, .why_len = sizeof(words),
+	};
+	uint64_t bytes;
+
+	log_max_level = 0;
+	k.kinds = 1u << ARAX_DEVICE_OPENCL;
+	k.impls[0].kind = ARAX_DEVICE_OPENCL;
+	reason_forget();
+	ck_assert_int_eq(runner_build(runner, &t, &built, &bytes), compilers[_i].err);
+	reason_take(why);
+	ck_assert_msg(strstr(why, compilers[_i].reason), "%s", why);
+	log_max_level = before;
+	close(fd);
+}
+END_TEST
+
 static void add_case(Suite *suite, const char *name, void (*make)(void), const TTest *test)
 {
 	TCase *t = tcase_create(name);
@@ -1134,10 +1167,17 @@ int main(void)
 	add_case(suite, "one core", setup_one_core, what_runs_while_it_unmaps_is_paid);
 	add_case(suite, "small", setup_small, memory_is_limited);
 	add_case(suite, "one worker", setup_one_worker, both_kinds_are_counted);
-	if (access(LOSING_WORKER, X_OK))
+	if (access(LOSING_WORKER, X_OK)) {
 		be_skip("a_device_lost_in_a_worker", "built without OpenCL's headers");
-	else
+		be_skip("a_compiler_that_ends", "built without OpenCL's headers");
+	} else {
 		add_case(suite, "OpenCL", setup_opencl, a_device_lost_in_a_worker);
+		t = tcase_create("OpenCL's compiler");
+		tcase_add_checked_fixture(t, setup_opencl, teardown);
+		tcase_add_loop_test(t, a_compiler_that_ends, 0,
+				    sizeof(compilers) / sizeof(compilers[0]));
+		suite_add_tcase(suite, t);
+	}
 	t = tcase_create("sandbox");
 	tcase_set_timeout(t, 180);
 	tcase_add_checked_fixture(t, setup, teardown);
