@@ -39,6 +39,7 @@ struct engine_how {
  * @load:	fills @k; @fd may be closed when it returns, unless *@keep is set
  * @output:	where what is built goes; the engine's from now on.  NULL: it builds nothing
  * @run:	to its end; a negative errno is passed on
+ * @why:	of the last one that failed: static words, or "".  NULL: it never has any
  */
 struct engine {
 	int (*open)(void);
@@ -47,6 +48,7 @@ struct engine {
 	void (*load)(const struct worker_msg *msg, int fd, bool *keep, struct loaded *k);
 	void (*output)(int fd);
 	int (*run)(const struct loaded *k, const struct arax_launch *l, const struct engine_how *how);
+	const char *(*why)(void);
 };
 
 extern const struct engine engine_native, engine_opencl, engine_opencl_build;

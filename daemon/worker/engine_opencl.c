@@ -211,7 +211,13 @@ static int run(const struct loaded *k, const struct arax_launch *l, const struct
 	};
 
 	(void)how;
+	reason[0] = '\0';
 	return backend->run(device, &run);
+}
+
+static const char *why_it_failed(void)
+{
+	return reason;
 }
 
 static int run_nothing(const struct loaded *k, const struct arax_launch *l,
@@ -225,6 +231,7 @@ static int run_nothing(const struct loaded *k, const struct arax_launch *l,
 
 const struct engine engine_opencl = {
 	.open = open_to_run, .option = option, .device = open_device, .load = load, .run = run,
+	.why = why_it_failed,
 };
 
 const struct engine engine_opencl_build = {

@@ -171,11 +171,16 @@ static bool receive(bool wait)
 	return true;
 }
 
-/* Its words go where arguments are else. */
+/* Where arguments are else. */
+static void say(enum worker_says what, const char *words)
+{
+	snprintf((char *)w.slot->args, sizeof(w.slot->args), "%s", words);
+	atomic_store_explicit(&w.slot->says, what, memory_order_relaxed);
+}
+
 static int not_loaded(const struct loaded *k)
 {
-	snprintf((char *)w.slot->args, sizeof(w.slot->args), "%s", k && k->why ? k->why : "");
-	atomic_store_explicit(&w.slot->unloaded, 1, memory_order_relaxed);
+	say(WORKER_SAYS_UNLOADED, k && k->why ? k->why : "");
 	return k ? k->err : -ENOEXEC;
 }
 
@@ -188,6 +193,7 @@ static int run(const struct worker_slot *s)
 		.arg_len = s->arg_len,
 	};
 	const struct loaded *k;
+	int err;
 
 	while ((int32_t)(s->messages - w.messages) > 0)
 		receive(true);
@@ -211,7 +217,10 @@ static int run(const struct worker_slot *s)
 	memcpy(l.grid, s->grid, sizeof(l.grid));
 	memcpy(l.block, s->block, sizeof(l.block));
 	l.group_end = arax_launch_groups(&l);
-	return w.engine->run(k, &l, &(struct engine_how){ s->what == WORKER_RUN_INLINE, s->cores });
+	err = w.engine->run(k, &l, &(struct engine_how){ s->what == WORKER_RUN_INLINE, s->cores });
+	if (err && w.engine->why)
+		say(WORKER_SAYS_FAILED, w.engine->why());
+	return err;
 }
 
 /* Until there is a launch beyond `done`. */
@@ -252,7 +261,7 @@ static void serve(void)
 		int result;
 
 		wait_for_request(done);
-		atomic_store_explicit(&w.slot->unloaded, 0, memory_order_relaxed);
+		atomic_store_explicit(&w.slot->says, WORKER_SAYS_NOTHING, memory_order_relaxed);
 		result = run(w.slot);
 		atomic_store_explicit(&w.slot->result, result, memory_order_relaxed);
 		done++;

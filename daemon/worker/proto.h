@@ -29,7 +29,7 @@
 
 #include "uapi/arax.h"
 
-#define WORKER_VERSION		8
+#define WORKER_VERSION		9
 
 /**
  * enum worker_role - what a worker is for; its number is what it is started with
@@ -93,6 +93,13 @@ enum worker_what {
 	WORKER_TRY,		/* only see whether the kernel is there */
 };
 
+/* Of a launch that failed. */
+enum worker_says {
+	WORKER_SAYS_NOTHING,
+	WORKER_SAYS_UNLOADED,	/* why the kernel isn't there */
+	WORKER_SAYS_FAILED,	/* why the launch did */
+};
+
 struct worker_msg {
 	uint32_t type;
 	uint32_t flags;
@@ -118,7 +125,7 @@ struct worker_slot {
 	_Atomic uint32_t worker_sleeps;
 	_Atomic uint32_t handled;		/* messages */
 	_Atomic int32_t result;
-	_Atomic uint32_t unloaded;		/* @result is why the kernel isn't there; @args has words */
+	_Atomic uint32_t says;			/* enum worker_says: what words there are in @args */
 	/* The launch; araxd writes while request == reply. */
 	_Alignas(64) uint64_t kernel;		/* its serial */
 	uint32_t messages;

@@ -907,6 +907,28 @@ static __attribute__((cold)) void say_unloaded(const struct worker *w, const str
 			 log_u64("unsaid", unsaid));
 }
 
+/* Of the kernel's own errno there may be no more to say. */
+static __attribute__((cold)) void say_failed(const struct worker *w)
+{
+	char why[REASON_LEN];
+
+	take_text(w, why, sizeof(why));
+	if (why[0])
+		reason_set("%s", why);
+}
+
+static __attribute__((cold)) void take_words_of(const struct worker *w, const struct runner_task *t)
+{
+	uint32_t says = atomic_load_explicit(&w->slot->says, memory_order_relaxed);
+
+	if (t->flags & RUNNER_TRY)
+		take_text(w, t->why, t->why_len);
+	else if (says == WORKER_SAYS_UNLOADED)
+		say_unloaded(w, t);
+	else if (says == WORKER_SAYS_FAILED)
+		say_failed(w);
+}
+
 /* Why it was killed. */
 static void log_killed(const struct worker *w, const struct runner_task *t, int err)
 {
@@ -962,10 +984,8 @@ int worker_run(struct worker *w, const struct runner_task *t, uint32_t cores,
 		err = await(w, time);
 	if (!err) {
 		result = atomic_load_explicit(&w->slot->result, memory_order_relaxed);
-		if (t->flags & RUNNER_TRY && result)
-			take_text(w, t->why, t->why_len);
-		else if (result && atomic_load_explicit(&w->slot->unloaded, memory_order_relaxed))
-			say_unloaded(w, t);
+		if (result)
+			take_words_of(w, t);
 		return checked(result);
 	}
 	if (err == -ETIMEDOUT || err == -ECANCELED) {

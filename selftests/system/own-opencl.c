@@ -219,6 +219,29 @@ TEST(opencl_that_does_not_compile)
 	stack_close(&s);
 }
 
+TEST(opencl_that_fails_says_why)
+{
+	struct arax_kernel k[NR_OWN];
+	struct stack s = open_with(k);
+	struct arax_buffer *b = stack_buffer(&s, 4096);
+	struct arax_grid g = arax_grid(1, 1, 1);
+	struct arax_event e = { 0 };
+	uint32_t value = 1;
+
+	g.block[0] = 60000;
+	CHECK_EQ(arax_launch(s.q, &k[ADD], g, ARAX_ARGS(value), ARAX_RANGES(arax_inout(b)), &e), 0);
+	CHECK_EQ(arax_wait(&e, arax_deadline(60 * SECOND)), -EINVAL);
+	if (!strstr(arax_error_text(), ": add: block of 60000 work-items")) {
+		printf("# %s\n", arax_error_text());
+		CHECK(0);
+	}
+	CHECK_EQ(stack_run(&s, &k[ADD], 4, b, 1), 0);
+	/* A kernel's own errno is all that there is of it. */
+	CHECK_EQ(stack_run(&s, &k[FAIL], 4, b, 5), -5);
+	CHECK(!strstr(arax_error_text(), "60000"));
+	stack_close(&s);
+}
+
 TEST(opencl_harms_itself)
 {
 	struct arax_kernel k[NR_OWN];

@@ -1095,7 +1095,11 @@ START_TEST(a_device_lost_in_a_worker)
 	k.impls[0].kind = ARAX_DEVICE_OPENCL;
 	for (uint32_t i = 1; i < 4; i++) {
 		ck_assert_int_eq(run(&k, &b), 0);
+		reason_forget();
 		ck_assert_int_eq(run(&k, &b), -EIO);
+		/* It says why, as far as there is room, and does nothing else by that. */
+		ck_assert_ptr_eq(strstr(reason_text, "nobody's driver: lost?[2J? ?!!!"), reason_text);
+		ck_assert_uint_eq(strlen(reason_text), REASON_LEN - 1);
 		ck_assert_uint_eq(query().worker_starts, i);
 		ck_assert_uint_eq(query().worker_crashes, 0);
 	}
