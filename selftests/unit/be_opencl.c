@@ -1033,6 +1033,12 @@ static const char *const includings[] = {
 	"# include \"%s\"", "#/**/include \"%s\"", "#\\\ninclude \"%s\"", "#inc\\ \r\nlude \"%s\"",
 	"#\f/* a */ /**\\\n/import \"%s\"", "%%:include_next \"%s\"", "?\?=inc?\?/\nlude \"%s\"",
 	"#if __has_include(\"%s\")\n#define BY 8\n#endif\n#ifndef BY\n#define BY 0\n#endif",
+#ifdef __x86_64__
+	/* The digit in that line of text, by the assembler, whose words a preprocessor puts together. */
+	"#define BINARY \"bin\"\n"
+	"int by(void)\n{ int v; __asm__(\"jmp 2f\\n1: .inc\" BINARY \" \\\"%s\\\"\\n2: movzbl 1b+11(%%%%rip), %%0\" : \"=r\"(v)); return v - '0'; }\n"
+	"#define BY by()",
+#endif
 };
 
 /* What it includes may have changed, and is not in the text. */
@@ -1048,6 +1054,9 @@ START_TEST(includes_are_not_cached)
 
 	snprintf(path, sizeof(path), "%s/by.h", folder);
 	n = (size_t)snprintf(text, sizeof(text), includings[_i], path);
+	/* PoCL's own cache does not see what an assembler reads. */
+	if (strstr(includings[_i], "asm"))
+		setenv("POCL_KERNEL_CACHE", "0", 1);
 	snprintf(text + n, sizeof(text) - n, "\n__kernel void k(__global int *x, ulong n) { x[0] += BY; }");
 	be_write(folder, "by.cl", text);
 	for (int by = 3; by <= 5; by += 2) {
@@ -1073,7 +1082,7 @@ START_TEST(others_are_cached)
 	struct device *dev = open_one("");
 	void *k;
 
-	be_write(folder, "by.cl", "/* It may include: whatever. */\n__kernel void k(int include) { int embed = include; }");
+	be_write(folder, "by.cl", "/* It may include: whatever. */\n__kernel void k(int include) { int embed = include, asmus = 0, plasm; }");
 	ck_assert_int_eq(load_from(dev, "by.cl", "k", "k(i32 include)", &k), 0);
 	ck_assert_int_eq(count_entries(), 1);
 	device_kernel_unload(dev, k);

@@ -437,6 +437,33 @@ static bool names_a_file(const char *begin, const char *end, const char *word)
 	return false;
 }
 
+static bool is_of_a_word(char c)
+{
+	return c == '_' || isalnum((unsigned char)c);
+}
+
+/*
+ * An assembler reads files as well, by .incbin, which both the preprocessor and its own macros can
+ * put together from parts.
+ */
+static bool has_assembly(const char *begin, const char *end)
+{
+	static const char *const words[] = { "asm", "__asm", "__asm__" };
+	const char *p = begin, *from, *to;
+
+	for (; (p = memmem(p, (size_t)(end - p), words[0], strlen(words[0]))); p = to) {
+		for (from = p; from > begin && is_of_a_word(from[-1]); from--)
+			;
+		for (to = p; to < end && is_of_a_word(*to); to++)
+			;
+		for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+			if ((size_t)(to - from) == strlen(words[i]) &&
+			    !memcmp(from, words[i], strlen(words[i])))
+				return true;
+	}
+	return false;
+}
+
 /*
  * Then the text is not all there is: a driver looks such a file up when it compiles, and neither the
  * cache nor anybody else here knows which one it was, and whether it has changed.
@@ -450,6 +477,7 @@ static bool includes(const struct blob *file)
 
 	for (size_t i = 0; !found && i < sizeof(words) / sizeof(words[0]); i++)
 		found = names_a_file(text, text + bytes, words[i]);
+	found = found || has_assembly(text, text + bytes);
 	free(text);
 	return found;
 }
