@@ -4,7 +4,8 @@
  * in front of the driver BAD_ICD_DRIVER, which does the rest, when a source that has the word
  * SPOILT is compiled ("build-...") or what came of it is asked for ("binary-..."), or when memory
  * goes that a kernel's arguments name ("stale-...").  "orphan" and "widow" do it to who watches
- * the compiler, and to whom that one is of.
+ * the compiler, and to whom that one is of.  "leave" leaves a process behind that is of no group and
+ * nobody's child, and whose number is in the file BAD_ICD_LEFT, and aborts.
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define PAGE 4096u
@@ -68,8 +70,35 @@ static void stop(pid_t pid)
 	kill(pid, SIGHUP);
 }
 
+static void leave_one(void)
+{
+	FILE *f = fopen(getenv("BAD_ICD_LEFT"), "w");
+	pid_t pid = f ? fork() : -1;
+
+	if (pid < 0)
+		abort();
+	if (pid) {
+		waitpid(pid, NULL, 0);
+		return;
+	}
+	setsid();
+	pid = fork();
+	if (!pid) {
+		alarm(60);
+		for (;;)
+			pause();
+	}
+	fprintf(f, "%d\n", (int)pid);
+	fclose(f);
+	_exit(0);
+}
+
 static void do_it(const char *what)
 {
+	if (what && !strcmp(what, "leave")) {
+		leave_one();
+		what = "abort";
+	}
 	if (what && !strcmp(what, "kill"))
 		raise(SIGKILL);
 	if (what && !strcmp(what, "orphan")) {

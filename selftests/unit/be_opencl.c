@@ -1426,6 +1426,29 @@ START_TEST(bad_compilers)
 }
 END_TEST
 
+/* A process that it started, and that is no longer of its group: it is gone when the answer comes. */
+START_TEST(nothing_is_left)
+{
+	char path[UNIT_TMP_LEN + 8];
+	int pid = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/left", folder);
+	setenv("BAD_ICD_LEFT", path, 1);
+	if (!install_in_front("build-leave")) {
+		be_skip("nothing_is_left", "no driver is registered in /etc/OpenCL/vendors");
+		return;
+	}
+	ck_assert_int_eq(open_opencl(""), 0);
+	is_refused("crashed (Aborted)");
+	f = fopen(path, "re");
+	ck_assert(f && fscanf(f, "%d", &pid) == 1 && pid > 0);
+	fclose(f);
+	ck_assert_int_eq(kill(pid, 0), -1);
+	ck_assert_int_eq(errno, ESRCH);
+}
+END_TEST
+
 /* What was too slow is asked again at once by who gives it more time. */
 START_TEST(more_time)
 {
@@ -1656,6 +1679,7 @@ int main(void)
 	tcase_add_loop_test(much, bad_driver_of_several, 0, 3);
 	tcase_add_test(much, no_stale_arguments);
 	tcase_add_loop_test(much, bad_compilers, 0, sizeof(compilers) / sizeof(compilers[0]));
+	tcase_add_test(much, nothing_is_left);
 	tcase_add_test(much, more_time);
 	tcase_add_test(much, systemd_waits);
 	tcase_add_test(much, ended_compilers);

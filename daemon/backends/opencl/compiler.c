@@ -28,6 +28,7 @@
 /* That who watches is late at most; and that starting goes on for after a source. */
 #define GRACE_SECONDS	30u
 #define START_SECONDS	120u
+#define REST_LOOKS	1000	/* a millisecond apart or more: one may hang in the kernel */
 
 struct request {
 	uint32_t index;
@@ -109,6 +110,55 @@ static void work(void *arg, void *answer)
 	*(int *)answer = compile_it(arg);
 }
 
+static pid_t parent_of(const char *pid)
+{
+	char path[300], text[128] = "", *name_end;
+	int fd, parent = 0;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%s/stat", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	/* PID (NAME) STATE PARENT, and any character may be in the name. */
+	text[n > 0 ? n : 0] = '\0';
+	name_end = strrchr(text, ')');
+	return name_end && sscanf(name_end, ") %*c %d", &parent) == 1 ? parent : 0;
+}
+
+static bool kill_children(void)
+{
+	DIR *d = opendir("/proc");
+	const pid_t us = getpid();
+	struct dirent *e;
+
+	if (!d)
+		return false;
+	/* Nobody else reaps them: no number is another one's by now. */
+	while ((e = readdir(d)))
+		if (e->d_name[0] >= '1' && e->d_name[0] <= '9' && parent_of(e->d_name) == us)
+			kill(atoi(e->d_name), SIGKILL);
+	closedir(d);
+	return true;
+}
+
+/* What it has started, too, and what that has: wherever they went, they come to us one by one. */
+static void end_the_rest(void)
+{
+	for (int looks = 0; looks < REST_LOOKS; looks++) {
+		pid_t pid;
+
+		do
+			pid = waitpid(-1, NULL, WNOHANG);
+		while (pid > 0);
+		if (pid < 0 || !kill_children())
+			return;
+		usleep(1000);
+	}
+}
+
 /* Whoever is gone reads no reply. */
 static void watch(struct job *j, pid_t parent)
 {
@@ -123,7 +173,9 @@ static void watch(struct job *j, pid_t parent)
 		_exit(1);
 	close(FROM_FD);	/* else requests would wait for us, if nobody else takes them */
 	signal(SIGCHLD, SIG_DFL);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	reply.untried = child_run(&c, &reply.end);
+	end_the_rest();
 	_exit(write(j->fds[2], &reply, sizeof(reply)) == sizeof(reply) ? 0 : 1);
 }
 
