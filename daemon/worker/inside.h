@@ -69,6 +69,14 @@ struct handle {
 	bool borrowed;			/* that is another kernel's, of the same file */
 };
 
+#define RUNNER_DEBTS	64u	/* of more nobody comes any more to pay the oldest */
+
+/* What a worker that is gone has used of a lane's time since its last launch. */
+struct debt {
+	struct worker_key key;		/* who pays for it, with the next launch */
+	uint64_t unpaid_ns;		/* 0: nothing is owed */
+};
+
 struct runner {
 	struct device *dev;
 	const struct registry *registry;
@@ -89,6 +97,8 @@ struct runner {
 	pthread_cond_t keep;		/* something for the keeper to do */
 	bool has_keeper, stop;
 	struct worker *leaving, *staying; /* for it to end; that don't, for a while */
+	struct debt debts[RUNNER_DEBTS];
+	uint32_t nr_debts;		/* ever made: the next one's place, where none is free */
 
 	_Atomic uint64_t runs, worker_runs, worker_starts, worker_crashes, worker_timeouts;
 	_Atomic uint32_t awake;		/* lanes that wait so */

@@ -94,6 +94,45 @@ static void note_unpaid(const struct runner *r, struct worker *w)
 	l->woken_ns = now;
 }
 
+/* (locked) The worker ends with what its next launch would have paid for. */
+static void owe(struct runner *r, struct worker *w)
+{
+	const struct worker_key *key = worker_key(w);
+	uint64_t ns = worker_link(w)->unpaid_ns;
+	struct debt *at = NULL;
+
+	if (!ns)
+		return;
+	for (uint32_t i = 0; i < RUNNER_DEBTS; i++) {
+		struct debt *d = &r->debts[i];
+
+		if (d->unpaid_ns && same_key(&d->key, key)) {
+			d->unpaid_ns += ns;
+			return;
+		}
+		if (!at && !d->unpaid_ns)
+			at = d;
+	}
+	if (!at)
+		at = &r->debts[r->nr_debts++ % RUNNER_DEBTS];
+	*at = (struct debt){ *key, ns };
+}
+
+/* (locked) */
+static uint64_t take_debt(struct runner *r, const struct worker_key *key)
+{
+	for (uint32_t i = 0; i < RUNNER_DEBTS; i++) {
+		struct debt *d = &r->debts[i];
+		uint64_t ns = d->unpaid_ns;
+
+		if (!ns || !same_key(&d->key, key))
+			continue;
+		d->unpaid_ns = 0;
+		return ns;
+	}
+	return 0;
+}
+
 /* (locked) Idle, but for something that it has been told: the keeper waits for that. */
 static void wake_up(struct runner *r, struct worker *w)
 {
@@ -124,6 +163,9 @@ static void rest(struct runner *r, struct worker *w)
 static void let_end(struct runner *r, struct worker *w)
 {
 	worker_kill(w);
+	if (worker_link(w)->awake)
+		note_unpaid(r, w);
+	owe(r, w);
 	worker_link(w)->next = r->leaving;
 	r->leaving = w;
 	pthread_cond_signal(&r->keep);
@@ -279,6 +321,8 @@ int pool_take(struct runner *r, struct runner_task *t, struct worker **worker)
 		deadline = now_ns() + t->most_ns;
 	pthread_mutex_lock(&r->lock);
 	err = take_place(r, &key, deadline, t->turn, &w);
+	if (!err)
+		t->unpaid_ns += take_debt(r, &key);
 	pthread_mutex_unlock(&r->lock);
 	if (err)
 		return err;

@@ -257,7 +257,8 @@ uint64_t worker_cpu_ns(const struct worker *w)
 	struct timespec ts;
 	clockid_t clock;
 
-	if (clock_getcpuclockid(w->pid, &clock) || clock_gettime(clock, &ts))
+	/* Then somebody else may have its number. */
+	if (w->reaped || clock_getcpuclockid(w->pid, &clock) || clock_gettime(clock, &ts))
 		return 0;
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }

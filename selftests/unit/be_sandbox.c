@@ -891,6 +891,7 @@ START_TEST(what_runs_while_it_unmaps_is_paid)
 	struct buffer b = make_buffer(PAGE), many[300];
 	int fd = image("innocent"), i;
 	struct kernel k = foreign(fd, (char *)"restless", 1), who = foreign(fd, (char *)"who", 1);
+	struct kernel other = foreign(fd, (char *)"who", 2);
 	uint64_t paid = 0;
 
 	ck_assert_uint_eq(run_and_pay(&k, &b), 0);
@@ -912,6 +913,12 @@ START_TEST(what_runs_while_it_unmaps_is_paid)
 		usleep(2000);
 	}
 	ck_assert(ends(0));
+	/* With it ends no debt: that is paid once, by whose it is. */
+	ck_assert_uint_eq(run_and_pay(&other, &b), 0);
+	paid = run_and_pay(&who, &b);
+	ck_assert_uint_gt(paid, 0);
+	ck_assert_uint_le(paid, WAIT_MS * 1000000ull);
+	ck_assert_uint_eq(run_and_pay(&who, &b), 0);
 	close(fd);
 	free_buffer(&b);
 	for (i = 0; i < 300; i++)
