@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/backends/opencl/built.h"
@@ -228,14 +229,29 @@ static void tell_build_log(struct opencl_device *d, cl_program program,
 	free(text);
 }
 
+static bool has_assembly(const struct blob *file);
+
+/* PoCL's own cache goes by what the preprocessor leaves of a text, and would have the old program. */
+static void put_mark(char *text, size_t len)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	snprintf(text, len, "struct arax_%jd_%09ld_%d;\n", (intmax_t)ts.tv_sec, ts.tv_nsec, (int)getpid());
+}
+
 /* @why: of REFUSED. */
 static int compile(struct opencl_device *d, const struct arax_backend_kernel *k,
 		   const struct blob *file, cl_program *program, char *why, size_t len)
 {
-	const char *texts[] = { opencl_prelude, file->data };
-	size_t sizes[] = { strlen(opencl_prelude), file->bytes };
+	char mark[64] = "";
+	const char *texts[] = { mark, opencl_prelude, file->data };
+	size_t sizes[] = { 0, strlen(opencl_prelude), file->bytes };
 	cl_int err;
 
+	if (!is_spirv(file) && has_assembly(file))
+		put_mark(mark, sizeof(mark));
+	sizes[0] = strlen(mark);
 	if (is_spirv(file) && !d->has_il) {
 		opencl_log(ARAX_LOG_ERR, "%s: %s takes no SPIR-V: give it OpenCL C source", k->file,
 			   d->name);
@@ -243,7 +259,7 @@ static int compile(struct opencl_device *d, const struct arax_backend_kernel *k,
 	}
 	*program = is_spirv(file) ?
 		cl.CreateProgramWithIL(d->context, file->data, file->bytes, &err) :
-		cl.CreateProgramWithSource(d->context, 2, texts, sizes, &err);
+		cl.CreateProgramWithSource(d->context, 3, texts, sizes, &err);
 	if (err) {
 		opencl_log(ARAX_LOG_ERR, "%s: %s", k->file, opencl_error_name(err));
 		return opencl_errno(err);
@@ -446,7 +462,7 @@ static bool is_of_a_word(char c)
  * An assembler reads files as well, by .incbin, which both the preprocessor and its own macros can
  * put together from parts.
  */
-static bool has_assembly(const char *begin, const char *end)
+static bool has_assembly_in(const char *begin, const char *end)
 {
 	static const char *const words[] = { "asm", "__asm", "__asm__" };
 	const char *p = begin, *from, *to;
@@ -464,6 +480,16 @@ static bool has_assembly(const char *begin, const char *end)
 	return false;
 }
 
+static bool has_assembly(const struct blob *file)
+{
+	size_t bytes;
+	char *text = join_lines(file, &bytes);
+	bool found = !text || has_assembly_in(text, text + bytes);
+
+	free(text);
+	return found;
+}
+
 /*
  * Then the text is not all there is: a driver looks such a file up when it compiles, and neither the
  * cache nor anybody else here knows which one it was, and whether it has changed.
@@ -477,9 +503,8 @@ static bool includes(const struct blob *file)
 
 	for (size_t i = 0; !found && i < sizeof(words) / sizeof(words[0]); i++)
 		found = names_a_file(text, text + bytes, words[i]);
-	found = found || has_assembly(text, text + bytes);
 	free(text);
-	return found;
+	return found || has_assembly(file);
 }
 
 /* ------------------------------------------------------------------ */
