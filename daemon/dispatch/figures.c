@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* What devices are doing now: see figures.h. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "daemon/dispatch/figures.h"
 #include "daemon/dispatch/poller.h"
@@ -10,23 +12,36 @@
 #include "daemon/memory/memory.h"
 
 #define SECOND	1000000000u
+#define HANGS_NS	(SECOND / 4)	/* what has not answered by then is not waited for */
 
-/* What the thread found of a device. */
+/* What a thread found of a device. */
 struct sample {
+	struct work work;
+	struct figures_threads *threads;
+	uint32_t device;
 	bool wanted;
+	bool asked;		/* the poller's: it has not answered */
+	bool waits;		/* for a thread to ask it; under the lock */
 	bool has_memory;
 	uint64_t ns;
 	uint64_t used;
 	struct arax_backend_gauges gauges;
 };
 
-struct figures_thread {
-	struct host_thread *thread;
-	struct host_job job;
-	struct work work;
+/*
+ * One asks the devices in turn.  A vendor's library may hang for one of them: so another one
+ * watches, goes on with the next devices then, and has a further one watch itself.
+ */
+struct figures_threads {
+	pthread_mutex_t lock;
+	pthread_cond_t more;
+	bool stop;
 	struct poller *poller;
-	struct sample *samples;
-	bool asked;		/* the poller's: it has not answered */
+	struct sample *samples;		/* of each device */
+	struct sample *asking;		/* NULL: nobody asks, or it hangs */
+	struct timespec patience;	/* till when it doesn't */
+	pthread_t *threads;		/* room for as many as devices are asked */
+	uint32_t nr, most, idle;
 };
 
 /* ------------------------------------------------------------------ */
@@ -95,29 +110,101 @@ void figures_look(struct poller *p)
 /* ------------------------------------------------------------------ */
 /* What others do                                                      */
 
-static void take_samples(struct host_job *job)
+static void take_sample(struct poller *p, struct sample *s)
 {
-	struct figures_thread *t = (struct figures_thread *)((char *)job -
-							     offsetof(struct figures_thread, job));
-	struct poller *p = t->poller;
 	struct memory_stats stats;
 	char why[256];
+
+	if (device_gauges(p->devs[s->device].dev, &s->gauges, why, sizeof(why)))
+		s->gauges.known = 0;
+	if (s->has_memory) {
+		memory_query(p->memory, s->device, &stats);
+		s->used = stats.used;
+	}
+	s->ns = monotonic_ns();
+}
+
+/* The lock is held. */
+static struct sample *next_sample(struct figures_threads *t)
+{
 	uint32_t i;
 
-	for (i = 0; i < p->nr_devs; i++) {
-		struct sample *s = &t->samples[i];
+	for (i = 0; i < t->poller->nr_devs; i++)
+		if (t->samples[i].waits)
+			return &t->samples[i];
+	return NULL;
+}
 
-		if (!s->wanted)
-			continue;
-		if (device_gauges(p->devs[i].dev, &s->gauges, why, sizeof(why)))
-			s->gauges.known = 0;
-		if (s->has_memory) {
-			memory_query(p->memory, i, &stats);
-			s->used = stats.used;
-		}
-		s->ns = monotonic_ns();
+static void *ask_devices(void *arg);
+
+/* The lock is held. */
+static int add_thread(struct figures_threads *t)
+{
+	if (pthread_create(&t->threads[t->nr], NULL, ask_devices, t))
+		return -EAGAIN;
+	pthread_setname_np(t->threads[t->nr++], "arax-figures");
+	t->idle++;		/* though it may take a while to get there */
+	return 0;
+}
+
+/* The one whose turn it is for the caller to ask, or NULL: no more are asked.  The lock is held. */
+static struct sample *await_turn(struct figures_threads *t)
+{
+	struct sample *s, *other;
+
+	while (!t->stop) {
+		s = next_sample(t);
+		other = t->asking;
+		if (s && !other)
+			return s;
+		t->idle++;
+		if (!s)
+			pthread_cond_wait(&t->more, &t->lock);
+		else if (pthread_cond_timedwait(&t->more, &t->lock, &t->patience) == ETIMEDOUT &&
+			 t->asking == other)
+			t->asking = NULL;
+		t->idle--;
 	}
-	poller_post(p, &t->work);
+	return NULL;
+}
+
+/* The lock is held. */
+static void begin(struct figures_threads *t, struct sample *s)
+{
+	s->waits = false;
+	t->asking = s;
+	clock_gettime(CLOCK_MONOTONIC, &t->patience);
+	t->patience.tv_nsec += HANGS_NS;
+	if (t->patience.tv_nsec >= (long)SECOND) {
+		t->patience.tv_sec++;
+		t->patience.tv_nsec -= SECOND;
+	}
+	if (!next_sample(t))
+		return;
+	/* If there can't be one, the others wait for this. */
+	if (!t->idle && t->nr < t->most)
+		add_thread(t);
+	pthread_cond_signal(&t->more);
+}
+
+static void *ask_devices(void *arg)
+{
+	struct figures_threads *t = arg;
+	struct sample *s;
+
+	pthread_mutex_lock(&t->lock);
+	t->idle--;
+	while ((s = await_turn(t))) {
+		begin(t, s);
+		pthread_mutex_unlock(&t->lock);
+		take_sample(t->poller, s);
+		pthread_mutex_lock(&t->lock);
+		if (t->asking == s)
+			t->asking = NULL;
+		poller_post(t->poller, &s->work);
+	}
+	pthread_mutex_unlock(&t->lock);
+	return NULL;
 }
 
 static void use_sample(struct poller_device *pd, const struct sample *s)
@@ -147,30 +234,41 @@ static void use_sample(struct poller_device *pd, const struct sample *s)
 	pd->changed = true;
 }
 
-static void samples_came(struct work *w)
+static void sample_came(struct work *w)
 {
-	struct figures_thread *t = (struct figures_thread *)((char *)w -
-							     offsetof(struct figures_thread, work));
-	struct poller *p = t->poller;
+	struct sample *s = (struct sample *)((char *)w - offsetof(struct sample, work));
+	struct poller *p = s->threads->poller;
+
+	s->asked = false;
+	figures_look(p);
+	use_sample(&p->devs[s->device], s);
+	poller_publish_devices(p);
+}
+
+static void ask_all(struct figures_threads *t)
+{
 	uint32_t i;
 
-	t->asked = false;
-	figures_look(p);
-	for (i = 0; i < p->nr_devs; i++)
-		if (t->samples[i].wanted)
-			use_sample(&p->devs[i], &t->samples[i]);
-	poller_publish_devices(p);
+	pthread_mutex_lock(&t->lock);
+	for (i = 0; i < t->poller->nr_devs; i++) {
+		struct sample *s = &t->samples[i];
+
+		if (!s->wanted || s->asked)
+			continue;
+		s->asked = true;
+		s->waits = true;
+	}
+	pthread_cond_signal(&t->more);
+	pthread_mutex_unlock(&t->lock);
 }
 
 void figures_ask(struct poller *p)
 {
-	struct figures_thread *t = p->figures;
+	struct figures_threads *t = p->figures;
 	uint32_t i;
 
-	if (t && !t->asked) {
-		t->asked = true;
-		host_thread_push(t->thread, &t->job);
-	}
+	if (t)
+		ask_all(t);
 	figures_look(p);
 	/* Nobody is to wait for the others' libraries. */
 	for (i = 0; i < p->nr_devs; i++) {
@@ -205,49 +303,76 @@ void figures_fill(const struct poller *p, const struct poller_device *pd, struct
 /* ------------------------------------------------------------------ */
 /* Life                                                                */
 
-static bool mark_wanted(struct poller *p, struct figures_thread *t)
+/* Returns of how many. */
+static uint32_t mark_wanted(struct poller *p, struct figures_threads *t)
 {
-	bool any = false;
-	uint32_t i;
+	uint32_t i, nr = 0;
 
 	for (i = 0; i < p->nr_devs; i++) {
 		struct sample *s = &t->samples[i];
 
+		s->work.run = sample_came;
+		s->threads = t;
+		s->device = i;
 		s->has_memory = p->memory && memory_has_device(p->memory, i);
 		s->wanted = s->has_memory || device_has_gauges(p->devs[i].dev);
-		any |= s->wanted;
+		nr += s->wanted;
 	}
-	return any;
+	return nr;
+}
+
+static void free_threads(struct figures_threads *t)
+{
+	pthread_cond_destroy(&t->more);
+	pthread_mutex_destroy(&t->lock);
+	free(t->threads);
+	free(t->samples);
+	free(t);
 }
 
 int figures_create(struct poller *p)
 {
-	struct figures_thread *t = calloc(1, sizeof(*t));
+	struct figures_threads *t = calloc(1, sizeof(*t));
+	uint32_t room = p->nr_devs ? p->nr_devs : 1;
+	pthread_condattr_t attr;
 	int err = -ENOMEM;
 
 	if (!t)
 		return -ENOMEM;
+	pthread_mutex_init(&t->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&t->more, &attr);
+	pthread_condattr_destroy(&attr);
 	t->poller = p;
-	t->job.run = take_samples;
-	t->work.run = samples_came;
-	t->samples = calloc(p->nr_devs ? p->nr_devs : 1, sizeof(*t->samples));
-	if (t->samples)
-		err = mark_wanted(p, t) ? host_thread_create("arax-figures", &t->thread) : 0;
-	if (!err && t->thread) {
+	t->samples = calloc(room, sizeof(*t->samples));
+	t->threads = calloc(room, sizeof(*t->threads));
+	if (t->samples && t->threads) {
+		t->most = mark_wanted(p, t);
+		pthread_mutex_lock(&t->lock);
+		err = t->most ? add_thread(t) : 0;
+		pthread_mutex_unlock(&t->lock);
+	}
+	if (!err && t->nr) {
 		p->figures = t;
 		return 0;
 	}
-	free(t->samples);
-	free(t);
+	free_threads(t);
 	return err;
 }
 
 void figures_destroy(struct poller *p)
 {
-	if (!p->figures)
+	struct figures_threads *t = p->figures;
+
+	if (!t)
 		return;
-	host_thread_destroy(p->figures->thread);
-	free(p->figures->samples);
-	free(p->figures);
+	pthread_mutex_lock(&t->lock);
+	t->stop = true;
+	pthread_cond_broadcast(&t->more);
+	pthread_mutex_unlock(&t->lock);
+	while (t->nr)
+		pthread_join(t->threads[--t->nr], NULL);
+	free_threads(t);
 	p->figures = NULL;
 }

@@ -4,7 +4,7 @@
  *
  * They are taken when somebody looks at devices, which the core tells by ARAX_DISPATCH_DEVICES:
  * while nobody does they cost nothing.  Vendors' libraries take milliseconds to tell theirs, so a
- * thread asks them.
+ * thread asks them, and others go on with the next devices where one does not answer.
  */
 #ifndef ARAXD_DISPATCH_FIGURES_H
 #define ARAXD_DISPATCH_FIGURES_H

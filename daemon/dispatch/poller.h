@@ -36,7 +36,7 @@
 struct ahead;
 struct back;
 struct decline;
-struct figures_thread;
+struct figures_threads;
 struct gate;
 struct host_thread;
 struct memory;
@@ -137,7 +137,7 @@ struct poller {
 	uint32_t nr_ahead;		/* tasks without a lane that have something on its way, or there */
 	struct fetch_turns fetches;
 	struct quota quota;
-	struct figures_thread *figures;	/* NULL: araxd knows itself what there is to know */
+	struct figures_threads *figures;	/* NULL: araxd knows itself what there is to know */
 	struct host_thread *undertaker;	/* of modules, see own.c, and of buffers, see link/ */
 	uint8_t *runnable;		/* [kernel index * nr_devs + device]: RUNNABLE_* */
 	char **unfit;			/* [kernel index]: see unfit.h; NULL: all devices run all */

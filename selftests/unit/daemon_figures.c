@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* What is told of what devices do: when it is taken, that it is true, and that nobody waits for it. */
 #include <check.h>
+#include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,6 +18,8 @@
 #define MEMORY	"cpu { enable = false }\n" \
 		"backend \"sim\" { options = { \"devices=1\", \"lanes=1\", \"memory=8388608\", " \
 		"\"base-us=1\", \"latency-us=1\" } }\n"
+#define THREE	"cpu { enable = false }\n" \
+		"backend \"sim\" { options = { \"devices=3\", \"lanes=1\", \"memory=8388608\" } }\n"
 
 static struct bench_daemon *d;
 static struct client c;
@@ -24,8 +28,18 @@ static uint32_t kernel, queue, buffer;
 /* A vendor's library, of all devices if @there. */
 static struct {
 	bool there, slow;
+	uint32_t hangs;		/* a bit for each device */
 	uint32_t busy, calls;
 } vendor;
+
+static uint32_t place_of(const struct device *dev)
+{
+	uint32_t i = 0;
+
+	while (daemon_poller(d)->devs[i].dev != dev)
+		i++;
+	return i;
+}
 
 #define SET(what, value)	__atomic_store_n(&vendor.what, value, __ATOMIC_RELEASE)
 #define GET(what)		__atomic_load_n(&vendor.what, __ATOMIC_ACQUIRE)
@@ -42,10 +56,9 @@ int __wrap_device_gauges(const struct device *dev, struct arax_backend_gauges *g
 int __wrap_device_gauges(const struct device *dev, struct arax_backend_gauges *g, char *why,
 			 uint32_t len)
 {
-	(void)dev;
 	(void)len;
 	__atomic_fetch_add(&vendor.calls, 1, __ATOMIC_ACQ_REL);
-	while (GET(slow))
+	while (GET(slow) || GET(hangs) >> place_of(dev) & 1)
 		usleep(1000);
 	*g = (struct arax_backend_gauges){ .size = sizeof(*g) };
 	why[0] = '\0';
@@ -223,6 +236,74 @@ START_TEST(nobody_waits_for_it)
 }
 END_TEST
 
+/* A process has so many threads that ask. */
+static uint32_t threads(void)
+{
+	char path[300], name[32] = "";
+	DIR *tasks = opendir("/proc/self/task");
+	struct dirent *e;
+	uint32_t n = 0;
+
+	ck_assert_ptr_nonnull(tasks);
+	while ((e = readdir(tasks))) {
+		FILE *f;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", e->d_name);
+		f = fopen(path, "r");
+		n += f && fgets(name, sizeof(name), f) && !strcmp(name, "arax-figures\n");
+		if (f)
+			fclose(f);
+	}
+	closedir(tasks);
+	return n;
+}
+
+static struct arax_device look_at(uint32_t index)
+{
+	struct arax_device dev = { .size = sizeof(dev), .index = index };
+
+	ck_assert_int_eq(CALL(&c, ARAX_NR_DEVICE_QUERY, &dev), 0);
+	return dev;
+}
+
+static bool is_told(uint32_t index)
+{
+	struct arax_device dev = look_at(index);
+
+	return dev.age_ns < SECOND && dev.known == ARAX_DEVICE_KNOWN;
+}
+
+/* One that never answers hides nobody's but its own, and costs a thread; others come back. */
+START_TEST(one_that_hangs_hides_no_others)
+{
+	SET(there, true);
+	up(THREE);
+	ck_assert(comes_true((look_at(0), is_told(0) && is_told(1) && is_told(2)), 1000));
+	ck_assert_uint_le(threads(), 2);
+	SET(hangs, 1);
+	ck_assert(comes_true(!is_told(0), 1000));
+	ck_assert(comes_true((look_at(0), is_told(1) && is_told(2)), 1000));
+	ck_assert_uint_ge(look_at(0).age_ns, SECOND);
+	ck_assert_uint_le(threads(), 3);
+	SET(hangs, 1 | 2);
+	ck_assert(comes_true(!is_told(1), 1000));
+	ck_assert(comes_true(is_told(2), 1000));
+	usleep(3100000);
+	ck_assert(comes_true(is_told(2), 1000));
+	ck_assert_uint_le(threads(), 3);
+	SET(hangs, 7);
+	ck_assert(comes_true(!is_told(2), 1000));
+	for (int i = 0; i < 4; i++) {
+		usleep(1100000);
+		look_at(0);
+	}
+	ck_assert_uint_le(threads(), 3);
+	SET(hangs, 0);
+	ck_assert(comes_true(is_told(0) && is_told(1) && is_told(2), 1000));
+	down();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("figures");
@@ -236,6 +317,7 @@ int main(void)
 	tcase_add_test(t, memory_in_use);
 	tcase_add_test(t, a_vendors_are_told);
 	tcase_add_test(t, nobody_waits_for_it);
+	tcase_add_test(t, one_that_hangs_hides_no_others);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
