@@ -406,7 +406,8 @@ static int run(const struct command *self, int argc, char **argv)
 			fprintf(stderr, "arax: %s: %s: araxd writes it when it ends, now and then "
 				"while it works, and at SIGUSR1\n", file, strerror(errno));
 		else
-			fprintf(stderr, "arax: %s:%d: %s\n", file, je.line, je.text);
+			fprintf(stderr, "arax: %s:%d: %s\n", file, je.line,
+				out_mute(je.text));
 		return EXIT_FAILED;
 	}
 	rows = rows_of(root);

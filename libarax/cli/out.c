@@ -130,16 +130,26 @@ static void format_list(char *s, size_t size, json_t *list)
 }
 
 /* Who may name a cgroup or a program must not speak to the terminal. */
-static void mute(char *s)
+size_t out_control(const char *s)
 {
-	unsigned char *c = (unsigned char *)s;
+	const unsigned char *c = (const unsigned char *)s;
 
-	for (; *c; c++) {
-		if (*c < ' ' || *c == 0x7f)
-			*c = '?';
-		else if (c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
-			c[0] = c[1] = '?';	/* U+0080 to U+009F in UTF-8 */
+	if (*c < ' ' || *c == 0x7f)
+		return *c ? 1 : 0;
+	return c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0 ? 2 : 0;	/* U+0080 to U+009F */
+}
+
+char *out_mute(char *s)
+{
+	char *c = s;
+
+	while (*c) {
+		size_t n = out_control(c);
+
+		memset(c, '?', n);
+		c += n ? n : 1;
 	}
+	return s;
 }
 
 static void format_cell(char *s, size_t size, json_t *object, const struct column *c)
@@ -164,7 +174,7 @@ static void format_cell(char *s, size_t size, json_t *object, const struct colum
 		format_ns(s, size, json_number_value(j));
 	else
 		snprintf(s, size, "%lld", (long long)json_integer_value(j));
-	mute(s);
+	out_mute(s);
 }
 
 /* Width on a terminal, roughly: code points. */
@@ -198,9 +208,26 @@ static int finish(json_t *j)
 	return EXIT_OK;
 }
 
+void out_json(const json_t *j, size_t flags)
+{
+	char *text = json_dumps(j, flags), *c = text;
+
+	for (; c && *c; c++) {
+		/* jansson escapes those before the blank; the lines' ends are its own. */
+		size_t n = *c == '\n' ? 0 : out_control(c);
+
+		if (n)
+			printf("\\u%04x", (unsigned char)c[n - 1]);
+		else
+			putchar(*c);
+		c += n > 1;
+	}
+	free(text);
+}
+
 static int print_json(json_t *j)
 {
-	json_dumpf(j, stdout, JSON_INDENT(2));
+	out_json(j, JSON_INDENT(2));
 	putchar('\n');
 	return finish(j);
 }

@@ -99,7 +99,7 @@ static int read_lines(struct trace *t, FILE *f, const char *path)
 		task = json_loadb(line, (size_t)n, 0, &error);
 		if (!task || !is_task(task)) {
 			fprintf(stderr, "arax: %s:%zu: not a task as araxd --trace writes them%s%s\n",
-				path, number_of, task ? "" : ": ", task ? "" : error.text);
+				path, number_of, task ? "" : ": ", task ? "" : out_mute(error.text));
 			json_decref(task);
 			free(line);
 			return -1;
@@ -179,7 +179,7 @@ static void put(json_t *event, bool *first)
 		return;
 	fputs(*first ? "\n" : ",\n", stdout);
 	*first = false;
-	json_dumpf(event, stdout, JSON_COMPACT | JSON_REAL_PRECISION(15));
+	out_json(event, JSON_COMPACT | JSON_REAL_PRECISION(15));
 	json_decref(event);
 }
 
@@ -304,7 +304,8 @@ static void put_quoted(const char *s)
 	for (; *s; s++) {
 		if (*s == '"' || *s == '\\')
 			putchar('\\');
-		putchar((unsigned char)*s < ' ' || *s == 0x7f ? '?' : *s);
+		putchar(out_control(s) ? '?' : *s);
+		s += out_control(s) > 1;
 	}
 }
 
@@ -450,7 +451,7 @@ static int tasks(const struct trace *t)
 			return cli_fail("a task without its parts");
 		}
 		put_how(out, t->tasks[i], contexts, first);
-		json_dumpf(out, stdout, JSON_COMPACT | JSON_REAL_PRECISION(15));
+		out_json(out, JSON_COMPACT | JSON_REAL_PRECISION(15));
 		putchar('\n');
 		json_decref(out);
 	}

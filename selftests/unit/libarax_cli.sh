@@ -161,6 +161,22 @@ says "t.jsonl:1: not a task as araxd --trace writes them: " 'and says where, and
 echo '{"seq": 1}' >"$tmp/t.jsonl"
 is 1 'a trace of something else' $arax trace "$tmp/t.jsonl"
 says 'not a task' 'and says so'
+silent() { # WHAT: the last command printed nothing that a terminal obeys
+	n=$((n + 1))
+	if LC_ALL=C grep -qE $'[\001-\010\013-\037\177]|\302[\200-\237]' "$tmp/out" "$tmp/err"; then
+		failed=1
+		echo "not ok $n - $1: a control character in"
+		cat -v "$tmp/out" "$tmp/err" | sed 's/^/# /'
+	else
+		echo "ok $n - $1"
+	fi
+}
+# U+009B, a CSI, as it is in UTF-8.
+printf '{"a" "\302\23331m"\n' >"$tmp/t.jsonl"
+is 1 'a trace that speaks to a terminal' $arax trace "$tmp/t.jsonl"
+silent 'is not quoted so'
+is 1 'run times that do' $arax models --file "$tmp/t.jsonl"
+silent 'are not quoted so'
 # Whatever a driver calls its device, and who else may write such a file.
 task() { # SEQ KERNEL DEVICE
 	# shellcheck disable=SC2028 # as it is
@@ -171,15 +187,24 @@ long=$(printf '\303\244%.0s' {1..100})
 	task 1 'x\"]; evil [label=\"' 'G\"P\\U\u001b[31m'
 	task 2 "$long" 'none'
 	task 3 "x$long" "none"
+	task 4 $'\302\23331m\177\303\244' 'none'
 } >"$tmp/t.jsonl"
 is 0 'names in a graph' $arax trace --dot "$tmp/t.jsonl"
 says 'label="x\"]; evil [label=\"\n' 'stay in their strings'
 says 'G\"P\\U?[31m lane' 'and say nothing to a terminal'
+silent 'nor by what is no ASCII'
+says 'label="?31m?ä\n' 'but keep the rest'
 says '"l\\1" -> "l\\2"' 'also that of the link'
 is 0 'a table of them' $arax trace "$tmp/t.jsonl"
 says " $long " 'has a row for one'
 says " x$long " 'and one for the other'
+silent 'and none is for the terminal'
 is 0 'tasks of them' $arax trace --tasks "$tmp/t.jsonl"
+says '"kernel":"\u009b31m\u007fä"' 'escaped'
+silent 'as are all'
+is 0 'events of them' $arax trace --perfetto "$tmp/t.jsonl"
+says '"name":"\u009b31m\u007fä: success"' 'escaped, too'
+silent 'all of them'
 ! command -v dot >/dev/null || is 0 'dot reads it' dot -o /dev/null "$tmp/out"
 if command -v python3 >/dev/null; then
 	is 0 'names of any length for perfetto' bash -o pipefail -c \
