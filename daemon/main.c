@@ -220,6 +220,38 @@ static int open_kernels(struct daemon *d)
 	return 0;
 }
 
+/* Programs may bring a kernel that is called so, of which nothing is known before. */
+static void check_costs(const struct daemon *d, const struct config_list *options)
+{
+	static const char cost[] = "cost=";
+	char name[ARAX_NAME_LEN];
+	size_t i;
+
+	for (i = 0; i < options->count; i++) {
+		const char *o = options->items[i];
+
+		if (strncmp(o, cost, strlen(cost)))
+			continue;
+		o += strlen(cost);
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(o, ":"), o);
+		if (!registry_find(d->registry, name))
+			log_warn("a cost is of no kernel that is installed", log_str("backend", "sim"),
+				 log_str("kernel", name),
+				 log_str("remedy", "call it as arax kernels does, unless a program brings one of that name"));
+	}
+}
+
+static int open_devices(struct daemon *d)
+{
+	int err = devices_open(&d->config, &d->devices);
+	size_t i;
+
+	for (i = 0; !err && i < d->config.nr_backends; i++)
+		if (!strcmp(d->config.backends[i].name, "sim"))
+			check_costs(d, &d->config.backends[i].options);
+	return err;
+}
+
 static int set_limit(void *arg, const struct arax_limit *a)
 {
 	struct daemon *d = arg;
@@ -302,7 +334,7 @@ static int open_all(struct daemon *d)
 	if (!err)
 		err = open_kernels(d);
 	if (!err)
-		err = devices_open(&d->config, &d->devices);
+		err = open_devices(d);
 	if (!err)
 		err = poller_create(&d->config, d->registry, d->devices, &d->poller);
 	/* Drivers have been opened, and kernels compiled: a compiler brings handlers along. */

@@ -412,6 +412,16 @@ if grep -q 'filter=delay.all' "$tmp/err"; then
 else
 	echo "ok $n - and of no other"
 fi
+echo 'backend "sim" { options = { "cost=spim:20:1", "cost=spin:20:1" } }' >"$tmp/cost.conf"
+is 0 'run with a cost of a kernel that is not there' $arax run --config "$tmp/cost.conf" -- true
+says 'warning: a cost is of no kernel that is installed backend=sim kernel=spim remedy=' 'is warned of it'
+n=$((n + 1))
+if grep -q 'kernel=spin' "$tmp/err"; then
+	failed=1
+	echo "not ok $n - and of no other"
+else
+	echo "ok $n - and of no other"
+fi
 # A backend that was left out takes any option.
 echo 'backend "cuda" { }' >"$tmp/cuda.conf"
 is 0 'what cuda has is told' $arax run --config "$tmp/cuda.conf" -- $arax devices
