@@ -4,6 +4,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,7 +129,7 @@ static int run(const struct arguments *a)
 	bool in = !strcmp(a->file, "-");
 	FILE *f = in ? stdin : fopen(a->file, "re");
 	struct scenario sc;
-	char error[512], *text = NULL;
+	char error[2 * PATH_MAX + 1024], *text = NULL;
 	size_t bytes = 0;
 	int status = 1;
 

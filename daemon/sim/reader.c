@@ -3,6 +3,7 @@
 #include "daemon/sim/reader.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@ void reader_clean(char *text)
 
 void reader_fail(struct reader *r, int err, const char *key, const char *format, ...)
 {
-	char why[256];
+	char why[PATH_MAX + 512];
 	size_t back;
 	va_list ap;
 	int line;

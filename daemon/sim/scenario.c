@@ -3,6 +3,7 @@
 #include "daemon/sim/scenario.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -514,7 +515,7 @@ static void read_trace(struct build *b, json_t *obj, bool closed)
 {
 	struct sim_app *a = &b->sc->work.apps[b->sc->work.nr - 1];
 	uint32_t i = b->sc->work.nr - 1, base = b->sc->nr_timelines;
-	char file[256], path[512], error[512];
+	char file[256], path[PATH_MAX + sizeof(file)], error[PATH_MAX + 512];
 	const char *slash = strrchr(b->r.file, '/');
 	int err;
 
@@ -527,7 +528,7 @@ static void read_trace(struct build *b, json_t *obj, bool closed)
 		snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - b->r.file), b->r.file, file);
 	err = trace_load(b->sc, a, path, error, sizeof(error));
 	if (err) {
-		reader_fail(&b->r, err, "file", "%.200s", error);
+		reader_fail(&b->r, err, "file", "%s", error);
 		return;
 	}
 	b->sc->nr_timelines += a->nr_timelines;

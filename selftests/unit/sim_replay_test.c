@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/sched/policies.h"
@@ -176,6 +177,47 @@ START_TEST(contexts_are_spread)
 		ck_assert_uint_eq(sc.work.apps[i].size_tasks, 1);
 		ck_assert_uint_eq(sc.work.apps[i].size_hows, 1);
 	}
+	scenario_fini(&sc);
+}
+END_TEST
+
+/* However long its path is, and what is wrong with it is said. */
+START_TEST(folders_are_deep)
+{
+	static const char text[] =
+		"{ \"machine\": { \"devices\": [ { \"name\": \"d\" } ] },\n"
+		"  \"kernels\": [ { \"name\": \"k\", \"cost\": { \"d\": { \"base_us\": 1000 } } } ],\n"
+		"  \"tenants\": [ { \"name\": \"t\" } ],\n"
+		"  \"workload\": [ { \"type\": \"trace\", \"file\": \"t.jsonl\" } ] }\n";
+	char path[1024], said[4096], start[UNIT_TMP_LEN];
+	size_t at[8], n;
+	FILE *f;
+	int err;
+
+	ck_assert_ptr_nonnull(mkdtemp(unit_tmp(start, "arax-sim-XXXXXX")));
+	n = (size_t)snprintf(path, sizeof(path), "%s", start);
+	for (uint32_t i = 0; i < 8; i++) {
+		at[i] = n;
+		n += (size_t)snprintf(path + n, sizeof(path) - n, "/%0100d", 0);
+		ck_assert_int_eq(mkdir(path, 0700), 0);
+	}
+	snprintf(path + n, sizeof(path) - n, "/s.json");
+	err = scenario_load(&sc, path, text, strlen(text), NULL, said, sizeof(said));
+	ck_assert_int_eq(err, -ENOENT);
+	ck_assert_msg(strstr(said, "/t.jsonl: No such file"), "%s", said);
+	snprintf(path + n, sizeof(path) - n, "/t.jsonl");
+	f = fopen(path, "w");
+	ck_assert_ptr_nonnull(f);
+	fputs(K("", X), f);
+	fclose(f);
+	err = scenario_load(&sc, path, text, strlen(text), NULL, said, sizeof(said));
+	unlink(path);
+	for (uint32_t i = 8; i--; path[at[i]] = '\0') {
+		path[i == 7 ? n : at[i + 1]] = '\0';
+		rmdir(path);
+	}
+	rmdir(start);
+	ck_assert_msg(!err, "%s", said);
 	scenario_fini(&sc);
 }
 END_TEST
@@ -551,6 +593,7 @@ int main(void)
 	tcase_add_test(t, contexts_are_programs);
 	tcase_add_test(t, who_is_not_named_is_one_more);
 	tcase_add_test(t, contexts_are_spread);
+	tcase_add_test(t, folders_are_deep);
 	tcase_add_test(t, arrivals_are_of_their_context);
 	tcase_add_test(t, timelines_hold_tasks);
 	tcase_add_test(t, timelines_are_long);
