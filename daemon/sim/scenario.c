@@ -23,6 +23,7 @@
 #define MAX_MS		1e9
 #define LEAST		0.000001
 #define NUMBER		12	/* bytes that a number and the NUL may need */
+#define SPREAD		"spread"
 #define MAX_SEED	((uint64_t)INT64_MAX)
 
 struct build {
@@ -246,6 +247,9 @@ static void read_device(struct build *b, json_t *obj)
 	for (uint32_t i = 0; i < count; i++) {
 		number_name(d.name, name, count, i);
 		take_name(b, 'd', d.name);
+		if (!strcmp(d.name, SPREAD))
+			reader_fail(&b->r, -EINVAL, "name", "\"%s\" is what a pin says for all devices in turn: give the device another name",
+				    SPREAD);
 		if (links)
 			d.link = first + i / (uint32_t)per;
 		devices[sc->nr_devices + i] = d;
@@ -489,13 +493,14 @@ static void read_pin(struct build *b, json_t *obj, uint32_t *pin, bool *spread)
 
 	*pin = SIM_ANY;
 	reader_string(&b->r, obj, "pin", name, sizeof(name), "");
-	*spread = !strcmp(name, "spread");
+	*spread = !strcmp(name, SPREAD);
 	if (!*name || *spread)
 		return;
 	for (*pin = 0; *pin < b->sc->nr_devices; ++*pin)
 		if (!strcmp(b->sc->devices[*pin].name, name))
 			return;
-	reader_fail(&b->r, -EINVAL, "pin", "'%s' is no device; give one, or \"spread\"", name);
+	reader_fail(&b->r, -EINVAL, "pin", "'%s' is no device; give one, or \"%s\"", name,
+		    SPREAD);
 }
 
 static void need_kernels(struct build *b, const struct generator *gen, uint16_t *kernels)

@@ -1308,6 +1308,7 @@ static const struct {
 	{ "\"latency_us\": 1", "\"latency_us\": -1", "latency_us: -1 is not within", 4 },
 	{ "\"duplex\": true", "\"duplex\": 1", "duplex: must be true or false", 4 },
 	{ "\"count\": 2, \"gb", "\"count\": 2000, \"gb", "links[0].count: 2000 is not within 1 to 1024", 4 },
+	{ "\"d\", \"count\": 2, \"kind\"", "\"spread\", \"kind\"", "devices[0].name: \"spread\" is what a pin says for all devices in turn: give", 5 },
 	{ "\"count\": 2, \"kind\"", "\"count\": 0, \"kind\"", "devices[0].count: 0 is not within", 5 },
 	{ "\"link\": \"l\"", "\"link\": \"m\"", "link: no link is named 'm': add it", 5 },
 	{ "\"link\": \"l\", \"per_link\": 1, ", "", "memory_gb: a device without a link", 5 },
