@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 /* arax-sim: a scenario in virtual time.  `arax sim` runs it. */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/sim/engine.h"
 #include "daemon/sim/report.h"
@@ -70,6 +72,7 @@ static char *read_all(FILE *f, size_t *bytes)
 
 struct arguments {
 	const char *file, *policy, *plot;
+	FILE *drawing;
 	uint64_t seed;
 	bool seeded, json, ahead, on_lane, bound;
 };
@@ -80,6 +83,13 @@ static int said(void)
 	if (!fflush(stdout) && !ferror(stdout))
 		return 0;
 	perror("arax-sim: standard output");
+	return 1;
+}
+
+static int no_plot(const struct arguments *a, int err)
+{
+	fprintf(stderr, "arax-sim: --plot %s: %s: give a file that can be written\n", a->plot,
+		strerror(err));
 	return 1;
 }
 
@@ -98,10 +108,13 @@ static int show(const struct scenario *sc, const struct arguments *a, const stru
 	json_decref(report);
 	if (said())
 		return 1;
-	err = a->plot ? report_plot(sc, r, a->plot) : 0;
-	if (err)
-		fprintf(stderr, "arax-sim: %s: %s\n", a->plot, strerror(-err));
-	return err ? 1 : 0;
+	if (!a->plot)
+		return 0;
+	/* A pipe has nothing that could be taken away. */
+	if (ftruncate(fileno(a->drawing), 0) && errno != EINVAL)
+		return no_plot(a, errno);
+	err = report_plot(sc, r, a->drawing);
+	return err ? no_plot(a, -err) : 0;
 }
 
 static int simulate(const struct scenario *sc, const struct arguments *a)
@@ -147,6 +160,26 @@ static int run(const struct arguments *a)
 	free(text);
 	if (f && !in)
 		fclose(f);
+	return status;
+}
+
+/* Who would find out at the end that there can't be a plot had run all that for nothing. */
+static int run_and_draw(struct arguments *a)
+{
+	/* What is there stays until there is something else. */
+	int fd = open(a->plot, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666), status;
+	bool made = fd >= 0;
+
+	if (!made)
+		fd = open(a->plot, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+	a->drawing = fd >= 0 ? fdopen(fd, "w") : NULL;
+	if (!a->drawing)
+		return no_plot(a, errno);
+	status = run(a);
+	if (status && made)
+		unlink(a->plot);
+	if (fclose(a->drawing) && !status)
+		return no_plot(a, errno);
 	return status;
 }
 
@@ -213,5 +246,5 @@ int main(int argc, char **argv)
 		return optind < argc ? wrong("unexpected", argv[optind + 1]) :
 				       wrong("which scenario?", NULL);
 	a.file = argv[optind];
-	return run(&a);
+	return a.plot ? run_and_draw(&a) : run(&a);
 }

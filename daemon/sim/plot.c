@@ -73,16 +73,12 @@ static void plot_tenants(FILE *f, const struct scenario *sc, const struct sim_re
 	}
 }
 
-int report_plot(const struct scenario *sc, const struct sim_result *r, const char *path)
+int report_plot(const struct scenario *sc, const struct sim_result *r, FILE *f)
 {
 	uint32_t tenants = sc->nr_tenants < TENANTS ? sc->nr_tenants : TENANTS;
 	double row = HEIGHT / sc->nr_devices, bottom;
 	char line[200];
-	FILE *f = fopen(path, "we");
-	int err;
 
-	if (!f)
-		return -errno;
 	row = row < ROW_MAX ? row : ROW_MAX;
 	bottom = TOP + row * sc->nr_devices;
 	fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#246\">\n",
@@ -94,8 +90,7 @@ int report_plot(const struct scenario *sc, const struct sim_result *r, const cha
 	plot_devices(f, sc, r, row);
 	plot_tenants(f, sc, r, bottom + 50);
 	fputs("</svg>\n", f);
-	err = ferror(f) ? -EIO : 0;
-	if (fclose(f) && !err)
-		err = -errno;
-	return err;
+	if (fflush(f))
+		return -errno;
+	return ferror(f) ? -EIO : 0;
 }

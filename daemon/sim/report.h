@@ -14,7 +14,7 @@ json_t *report_json(const struct scenario *sc, const char *policy, const struct 
 /* The same as text. */
 void report_print(const json_t *report, FILE *out);
 /* An SVG: use of each device over time, shares of the tenants. */
-int report_plot(const struct scenario *sc, const struct sim_result *r, const char *path);
+int report_plot(const struct scenario *sc, const struct sim_result *r, FILE *f);
 
 
 #endif /* SIM_REPORT_H */

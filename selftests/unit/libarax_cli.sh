@@ -88,6 +88,17 @@ says 'inputs of 0 tasks before their lanes, results of 0 behind them' 'and has n
 is 0 'sim simulates' $arax sim examples/scenarios/two-tenants.json --json --plot "$tmp/plot.svg"
 says '"completed": 6400' 'and every task comes to its end'
 is 0 'sim draws' grep -q '<rect' "$tmp/plot.svg"
+is 1 'sim wants a file that can be' $arax sim /nonexistent.json --plot "$tmp/none/plot.svg"
+says "--plot $tmp/none/plot.svg: No such file or directory: give a file" 'and says so before all else'
+printf '%9999s' '' >"$tmp/plot.svg"
+is 1 'sim has not drawn' $arax sim /nonexistent.json --plot "$tmp/plot.svg"
+is 0 'over what there was' test "$(stat -c %s "$tmp/plot.svg")" = 9999
+is 1 'sim has not drawn anew' $arax sim /nonexistent.json --plot "$tmp/new.svg"
+is 1 'and leaves no file' sh -c "cat $tmp/new.svg"
+is 0 'sim draws over another' $arax sim examples/scenarios/two-tenants.json --no-bound --plot "$tmp/plot.svg"
+is 0 'all of it' test "$(tail -c 7 "$tmp/plot.svg")" = '</svg>'
+is 1 'sim says what is not written' $arax sim examples/scenarios/two-tenants.json --no-bound --plot /dev/full
+says '--plot /dev/full: No space left on device' 'and why'
 for c in devices info kernels ps; do
 	is 2 "$c takes no operand" $arax $c x
 	says 'unexpected "x"' 'and says so'
@@ -401,22 +412,22 @@ configured 'run with a loss that has no time' 'want INDEX:MS' \
 configured 'run with a loss of a device that there is not' \
 	'lose=7:... is of no device: they are numbered from 0 to 3' \
 	'backend "sim" { options = { "lose=7:1", "devices=4" } }'
+echo 'backend "sim" { options = { "cost=spim:20:1", "cost=spin:20:1" } }' >"$tmp/cost.conf"
+is 0 'run with a cost of a kernel that is not there' $arax run --config "$tmp/cost.conf" -- true
+says 'warning: a cost is of no kernel that is installed backend=sim kernel=spim remedy=' 'is warned of it'
+n=$((n + 1))
+if grep -q 'kernel=spin' "$tmp/err"; then
+	failed=1
+	echo "not ok $n - and of no other"
+else
+	echo "ok $n - and of no other"
+fi
 echo 'filter "delay" { devices = "gpu*"' >"$tmp/unused.conf"
 echo 'options = { "run-ms=0" } } filter "delay.all" { options = { "run-ms=0" } }' >>"$tmp/unused.conf"
 is 0 'run with a filter for devices that are not there' $arax run --config "$tmp/unused.conf" -- true
 says 'warning: filter is on no device filter=delay devices=gpu*' 'is warned of it'
 n=$((n + 1))
 if grep -q 'filter=delay.all' "$tmp/err"; then
-	failed=1
-	echo "not ok $n - and of no other"
-else
-	echo "ok $n - and of no other"
-fi
-echo 'backend "sim" { options = { "cost=spim:20:1", "cost=spin:20:1" } }' >"$tmp/cost.conf"
-is 0 'run with a cost of a kernel that is not there' $arax run --config "$tmp/cost.conf" -- true
-says 'warning: a cost is of no kernel that is installed backend=sim kernel=spim remedy=' 'is warned of it'
-n=$((n + 1))
-if grep -q 'kernel=spin' "$tmp/err"; then
 	failed=1
 	echo "not ok $n - and of no other"
 else
