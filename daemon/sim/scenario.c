@@ -369,7 +369,7 @@ static void read_tenant(struct build *b, json_t *obj)
 /* Workload                                                            */
 
 /* Those of one entry in the scenario have names that differ in the number only. */
-static uint32_t find_tenants(const struct scenario *sc, const char *name, uint32_t *count)
+static uint32_t look_for_tenants(const struct scenario *sc, const char *name, uint32_t *count)
 {
 	uint32_t first = scenario_tenant(sc, name);
 	char text[SIM_NAME];
@@ -386,6 +386,26 @@ static uint32_t find_tenants(const struct scenario *sc, const char *name, uint32
 		if (strcmp(sc->tenants[first + *count].name, text))
 			break;
 	}
+	return first;
+}
+
+/* As many entries may name as many tenants: each name is looked for once. */
+static uint32_t find_tenants(struct build *b, const char *name, uint32_t *count)
+{
+	char key[SIM_NAME + 1];
+	uint32_t first;
+	json_t *known;
+
+	snprintf(key, sizeof(key), "w%s", name);
+	known = json_object_get(b->names, key);
+	if (known) {
+		*count = (uint32_t)json_integer_value(known);
+		return (uint32_t)(json_integer_value(known) >> 32);
+	}
+	first = look_for_tenants(b->sc, name, count);
+	if (first != SIM_ANY &&
+	    json_object_set_new(b->names, key, json_integer((json_int_t)first << 32 | *count)))
+		reader_fail(&b->r, -ENOMEM, NULL, "out of memory");
 	return first;
 }
 
@@ -622,7 +642,7 @@ static void read_work_entry(struct build *b, json_t *obj)
 		return;
 	read_shape(b, obj, type, &g);
 	reader_string(&b->r, obj, "tenant", tenant, sizeof(tenant), b->sc->tenants[0].name);
-	first = find_tenants(b->sc, tenant, &tenants);
+	first = find_tenants(b, tenant, &tenants);
 	if (!b->r.err && first == SIM_ANY)
 		reader_fail(&b->r, -EINVAL, "tenant", "'%s' is none: add it to tenants", tenant);
 	apps = reader_count(&b->r, obj, "apps", 1, 1u << 20, 1);

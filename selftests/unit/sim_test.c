@@ -1410,6 +1410,33 @@ START_TEST(takes_names_that_differ)
 }
 END_TEST
 
+/* As long as it takes to read so much, and not as many times as there are tenants. */
+START_TEST(takes_many_for_many)
+{
+	const uint32_t nr = 16384;
+	size_t size = 512 + nr * 128ul, n;
+	char *text = malloc(size);
+	clock_t start;
+
+	ck_assert_ptr_nonnull(text);
+	n = (size_t)snprintf(text, size,
+			     "{ \"machine\": { \"devices\": [ { \"name\": \"d\" } ] }, \"tenants\": [ { \"name\": \"t\", \"count\": %u } ], \"kernels\": [ { \"name\": \"k\", \"cost\": { \"d\": { \"base_us\": 1 } } } ], \"workload\": [", nr);
+	for (uint32_t i = 0; i < nr; i++)
+		n += (size_t)snprintf(text + n, size - n,
+				      "%c{\"type\":\"streams\",\"tenant\":\"t\",\"width\":1,\"length\":1,\"kernels\":[\"k\"],\"work\":1,\"mb\":1}",
+				      i ? ',' : ' ');
+	snprintf(text + n, size - n, "]}");
+	start = clock();
+	load(text);
+	ck_assert_int_lt((clock() - start) / CLOCKS_PER_SEC, 5);
+	ck_assert_uint_eq(sc.work.nr, nr);
+	for (uint32_t i = 0; i < nr; i++)
+		ck_assert_uint_eq(sc.work.apps[i].tenant, 0);
+	scenario_fini(&sc);
+	free(text);
+}
+END_TEST
+
 START_TEST(takes_what_is_right)
 {
 	load(good);
@@ -1806,6 +1833,7 @@ int main(void)
 	tcase_add_test(t, narrow_ends_count);
 	tcase_add_loop_test(t, nothing_beats_its_bound, 0, POLICIES);
 	tcase_add_test(t, takes_names_that_differ);
+	tcase_add_test(t, takes_many_for_many);
 	tcase_add_test(t, takes_what_is_right);
 	tcase_add_loop_test(t, refuses, 0, sizeof(bad) / sizeof(bad[0]));
 #ifndef __SANITIZE_ADDRESS__
