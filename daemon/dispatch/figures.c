@@ -10,6 +10,7 @@
 #include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/run.h"
 #include "daemon/memory/memory.h"
+#include "daemon/observe/stats.h"
 
 #define SECOND	1000000000u
 #define HANGS_NS	(SECOND / 4)	/* what has not answered by then is not waited for */
@@ -20,12 +21,15 @@ struct sample {
 	struct figures_threads *threads;
 	uint32_t device;
 	bool wanted;
-	bool asked;		/* the poller's: it has not answered */
+	bool log;		/* the poller's: what it answers */
+	uint64_t asked_ns;	/* the same; 0: it has answered */
 	bool waits;		/* for a thread to ask it; under the lock */
 	bool has_memory;
 	uint64_t ns;
 	uint64_t used;
 	struct arax_backend_gauges gauges;
+	bool told;		/* they are; else @why not */
+	char why[256];
 };
 
 /*
@@ -37,6 +41,8 @@ struct figures_threads {
 	pthread_cond_t more;
 	bool stop;
 	struct poller *poller;
+	struct work log;
+	bool logs;			/* has been posted */
 	struct sample *samples;		/* of each device */
 	struct sample *asking;		/* NULL: nobody asks, or it hangs */
 	struct timespec patience;	/* till when it doesn't */
@@ -113,9 +119,9 @@ void figures_look(struct poller *p)
 static void take_sample(struct poller *p, struct sample *s)
 {
 	struct memory_stats stats;
-	char why[256];
 
-	if (device_gauges(p->devs[s->device].dev, &s->gauges, why, sizeof(why)))
+	s->told = !device_gauges(p->devs[s->device].dev, &s->gauges, s->why, sizeof(s->why));
+	if (!s->told)
 		s->gauges.known = 0;
 	if (s->has_memory) {
 		memory_query(p->memory, s->device, &stats);
@@ -239,7 +245,10 @@ static void sample_came(struct work *w)
 	struct sample *s = (struct sample *)((char *)w - offsetof(struct sample, work));
 	struct poller *p = s->threads->poller;
 
-	s->asked = false;
+	s->asked_ns = 0;
+	if (s->log)
+		stats_gauges(s->device, &s->gauges, s->told ? NULL : s->why);
+	s->log = false;
 	figures_look(p);
 	use_sample(&p->devs[s->device], s);
 	poller_publish_devices(p);
@@ -253,13 +262,39 @@ static void ask_all(struct figures_threads *t)
 	for (i = 0; i < t->poller->nr_devs; i++) {
 		struct sample *s = &t->samples[i];
 
-		if (!s->wanted || s->asked)
+		if (!s->wanted || s->asked_ns)
 			continue;
-		s->asked = true;
+		s->asked_ns = poller_ns(t->poller);
 		s->waits = true;
 	}
 	pthread_cond_signal(&t->more);
 	pthread_mutex_unlock(&t->lock);
+}
+
+static void log_all(struct work *w)
+{
+	struct figures_threads *t = (struct figures_threads *)((char *)w -
+							       offsetof(struct figures_threads, log));
+	uint64_t now = poller_ns(t->poller);
+	uint32_t i;
+
+	__atomic_store_n(&t->logs, false, __ATOMIC_RELEASE);
+	for (i = 0; i < t->poller->nr_devs; i++) {
+		struct sample *s = &t->samples[i];
+
+		if (s->asked_ns && now - s->asked_ns >= SECOND)
+			stats_gauges(i, NULL, "it was asked a while ago, and has not answered yet");
+		s->log = true;
+	}
+	ask_all(t);
+}
+
+void figures_log(struct poller *p)
+{
+	struct figures_threads *t = p->figures;
+
+	if (t && !__atomic_exchange_n(&t->logs, true, __ATOMIC_ACQ_REL))
+		poller_post(p, &t->log);
 }
 
 void figures_ask(struct poller *p)
@@ -345,6 +380,7 @@ int figures_create(struct poller *p)
 	pthread_cond_init(&t->more, &attr);
 	pthread_condattr_destroy(&attr);
 	t->poller = p;
+	t->log.run = log_all;
 	t->samples = calloc(room, sizeof(*t->samples));
 	t->threads = calloc(room, sizeof(*t->threads));
 	if (t->samples && t->threads) {

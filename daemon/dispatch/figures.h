@@ -47,6 +47,8 @@ int figures_create(struct poller *p);
 void figures_destroy(struct poller *p);
 /* (poller) Several times a second while anything runs. */
 void figures_look(struct poller *p);
+/* Devices' gauges to the log, each when it has answered.  Any thread. */
+void figures_log(struct poller *p);
 /* (poller) Somebody wants to know: they are published in some milliseconds. */
 void figures_ask(struct poller *p);
 /* (poller) */

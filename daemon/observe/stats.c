@@ -36,30 +36,23 @@ static const char *gauge(char text[24], const struct arax_backend_gauges *g, uin
 	return g->known & which ? text : "unknown";
 }
 
-/* How busy devices are whose vendor measures it, and what power they take; or why not. */
-static void gauges_log(const struct poller *p)
+void stats_gauges(uint32_t device, const struct arax_backend_gauges *g, const char *why)
 {
-	struct arax_backend_gauges g;
-	char text[4][24], why[256];
-	uint32_t i;
+	char text[4][24];
 
-	for (i = 0; i < p->nr_devs; i++) {
-		if (!device_gauges(p->devs[i].dev, &g, why, sizeof(why)))
-			log_notice("device gauges", log_u64("device", i),
-				   log_str("busy_percent", gauge(text[0], &g, ARAX_GAUGE_BUSY,
-								 g.busy)),
-				   log_str("memory_busy_percent",
-					   gauge(text[1], &g, ARAX_GAUGE_MEMORY, g.memory_busy)),
-				   log_str("power_mw", gauge(text[2], &g, ARAX_GAUGE_POWER,
-							     g.power_mw)),
-				   log_str("memory_taken",
-					   gauge(text[3], &g, ARAX_GAUGE_TAKEN, g.memory_taken)));
-		else if (why[0])
-			log_notice("device gauges", log_u64("device", i), log_str("unknown", why));
-	}
+	if (!why)
+		log_notice("device gauges", log_u64("device", device),
+			   log_str("busy_percent", gauge(text[0], g, ARAX_GAUGE_BUSY, g->busy)),
+			   log_str("memory_busy_percent",
+				   gauge(text[1], g, ARAX_GAUGE_MEMORY, g->memory_busy)),
+			   log_str("power_mw", gauge(text[2], g, ARAX_GAUGE_POWER, g->power_mw)),
+			   log_str("memory_taken",
+				   gauge(text[3], g, ARAX_GAUGE_TAKEN, g->memory_taken)));
+	else if (why[0])
+		log_notice("device gauges", log_u64("device", device), log_str("unknown", why));
 }
 
-void stats_log(const struct poller *p)
+void stats_log(struct poller *p)
 {
 	log_notice("statistics", log_u64("tasks", READ(p->stats.tasks)),
 		   log_u64("inline", READ(p->stats.inline_runs)),
@@ -77,5 +70,5 @@ void stats_log(const struct poller *p)
 		   log_u64("moves", READ(p->stats.moves)),
 		   log_u64("errors", READ(p->stats.errors)));
 	memories_log(p);
-	gauges_log(p);
+	figures_log(p);
 }

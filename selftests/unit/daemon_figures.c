@@ -4,11 +4,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "daemon/dispatch/poller.h"
+#include "daemon/log.h"
+#include "daemon/observe/stats.h"
 #include "selftests/unit/daemon_client.h"
+#include "selftests/unit/tmp.h"
 #include "selftests/unit/wait.h"
 
 #define SECOND	1000000000ull
@@ -304,6 +308,49 @@ START_TEST(one_that_hangs_hides_no_others)
 }
 END_TEST
 
+static char lines[16384];
+
+/* Of the log, as it is now. */
+static bool is_logged(FILE *log, const char *line)
+{
+	fseek(log, 0, SEEK_SET);
+	lines[fread(lines, 1, sizeof(lines) - 1, log)] = '\0';
+	return strstr(lines, line);
+}
+
+/* Who asks for statistics waits for no library, and has what others say. */
+START_TEST(one_that_hangs_keeps_no_log)
+{
+	char path[UNIT_TMP_LEN];
+	int fd = mkstemp(unit_tmp(path, "arax-figures-XXXXXX"));
+	FILE *log = fdopen(fd, "r");
+	uint64_t began;
+
+	ck_assert_ptr_nonnull(log);
+	unlink(path);
+	SET(there, true);
+	SET(busy, 37);
+	SET(hangs, 1);
+	up(THREE);
+	log_init(fd, LOG_LEVEL_NOTICE, LOG_FORMAT_PLAIN);
+	began = wait_now_ns();
+	stats_log(daemon_poller(d));
+	ck_assert_uint_lt(wait_now_ns() - began, WAIT_S * SECOND);
+	ck_assert(comes_true(is_logged(log, "device gauges device=1 busy_percent=37"), 1000));
+	ck_assert(comes_true(is_logged(log, "device gauges device=2 busy_percent=37"), 1000));
+	ck_assert(!is_logged(log, "device gauges device=0"));
+	usleep(1100000);
+	stats_log(daemon_poller(d));
+	ck_assert(comes_true(is_logged(log, "device gauges device=0 unknown=\"it was asked a while ago"),
+			     1000));
+	SET(hangs, 0);
+	ck_assert(comes_true(is_logged(log, "device gauges device=0 busy_percent=37"), 1000));
+	down();
+	log_init(STDERR_FILENO, LOG_LEVEL_ERR, LOG_FORMAT_PLAIN);
+	fclose(log);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("figures");
@@ -318,6 +365,7 @@ int main(void)
 	tcase_add_test(t, a_vendors_are_told);
 	tcase_add_test(t, nobody_waits_for_it);
 	tcase_add_test(t, one_that_hangs_hides_no_others);
+	tcase_add_test(t, one_that_hangs_keeps_no_log);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
