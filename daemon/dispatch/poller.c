@@ -228,6 +228,7 @@ static int take_entries(struct poller *p, struct link *l)
 	enum run_outcome outcome;
 	unsigned int expected = 0;
 	uint64_t first = p->now;
+	bool ran = false;
 	uint32_t n = 0;
 
 	while (n < TAKE_MAX && (d = core_ring_peek(l->ring, l->cells, &l->head))) {
@@ -252,6 +253,7 @@ static int take_entries(struct poller *p, struct link *l)
 		}
 		if (outcome == RUN_LOST)
 			return -1;
+		ran = true;
 		if (p->now - first > turn_limit(p))
 			break;
 	}
@@ -260,6 +262,9 @@ static int take_entries(struct poller *p, struct link *l)
 	/* The cells may be written again; pairs with the core's acquire. */
 	if (n)
 		__atomic_store_n(&l->page->head, l->head, __ATOMIC_RELEASE);
+	/* No more of this link's ends in this turn: a row is not to wait for what others' take. */
+	if (ran && l->commit_count && !graph_has_ready(l->graph))
+		poller_tell(p, l);
 	return (int)n;
 }
 

@@ -282,6 +282,8 @@ enum run_outcome {
 void poller_commit(struct poller *p, struct link *l, uint64_t tag, const struct commit_info *i);
 /* What ended in the graph without running. */
 void poller_commit_ended(struct poller *p, struct link *l);
+/* Commits what the link has put, or all links have. */
+void poller_tell(struct poller *p, struct link *l);
 void poller_flush(struct poller *p);
 enum run_outcome run_start(struct poller *p, struct graph_node *node);
 /*

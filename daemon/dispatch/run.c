@@ -318,6 +318,11 @@ void poller_commit_ended(struct poller *p, struct link *l)
 		commit_done(p, l);
 }
 
+void poller_tell(struct poller *p, struct link *l)
+{
+	tell_commits(p, l);
+}
+
 void poller_flush(struct poller *p)
 {
 	uint32_t i;

@@ -20,12 +20,10 @@ static struct bench_daemon *d;
 static struct client c;
 static uint32_t kernel, queue, buffer, second;
 
-static void up(void)
+static void attach(void)
 {
 	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
 
-	/* Under a sanitizer all takes some times as long. */
-	d = daemon_up_with("loop { inline_us = 400 }");
 	client_open(&c, daemon_path(d));
 	ck_assert_int_eq(client_init(&c, 64), 0);
 	ck_assert_int_eq(CALL(&c, ARAX_NR_KERNEL_LOOKUP, &k), 0);
@@ -33,6 +31,13 @@ static void up(void)
 	queue = client_queue(&c, ARAX_QUEUE_DATAFLOW);
 	buffer = client_buffer(&c, PAGE, NULL, NULL);
 	second = client_buffer(&c, PAGE, NULL, NULL);
+}
+
+static void up(void)
+{
+	/* Under a sanitizer all takes some times as long. */
+	d = daemon_up_with("loop { inline_us = 400 }");
+	attach();
 }
 
 static void down(void)
@@ -201,6 +206,50 @@ START_TEST(one_of_a_row_runs_on)
 	}
 	ck_assert(proven);
 	ck_assert(has_lone(3000));
+}
+END_TEST
+
+/* A row of one link is told before another link's tasks run. */
+START_TEST(another_link_keeps_no_row_waiting)
+{
+	uint32_t q, h, first;
+	bool proven = false;
+	struct client other;
+
+	client_close(&c);
+	daemon_down(d);
+	d = daemon_up_twice("loop { inline_us = 400 }");
+	attach();
+	client_open(&other, daemon_second_path(d));
+	ck_assert_int_eq(client_init(&other, 64), 0);
+	q = client_queue(&other, ARAX_QUEUE_DATAFLOW);
+	h = client_buffer(&other, PAGE, NULL, NULL);
+	for (int tries = 0; tries < 4 * TRIES && !proven; tries++) {
+		struct arax_completion done;
+		uint64_t stolen, told, lone;
+
+		for (int i = 0; i < 300; i++) {
+			client_spin(&other, kernel, q, h, SHORT_US);
+			client_publish(&other);
+			ck_assert(client_completion(&other, &done));
+		}
+		run_short(tries ? 3000 : 300);
+		stolen = daemon_stolen(d);
+		lone = nr_lone();
+		first = row_begin();
+		row_add(buffer, 40, 10);
+		row_add(second, SHORT_US, 11);
+		client_spin(&other, kernel, q, h, 300000);
+		client_publish_from(&c, first);
+		client_publish(&other);
+		await(0);
+		await(0);
+		told = daemon_stolen(d);
+		ck_assert(client_completion(&other, &done));
+		proven = nr_lone() >= lone + 2 && told == stolen && daemon_stolen(d) > stolen;
+	}
+	ck_assert(proven);
+	client_close(&other);
 }
 END_TEST
 
@@ -440,6 +489,7 @@ int main(void)
 	tcase_add_test(t, so_have_rows);
 	tcase_add_test(t, one_of_a_row_fails);
 	tcase_add_test(t, one_of_a_row_runs_on);
+	tcase_add_test(t, another_link_keeps_no_row_waiting);
 	tcase_add_test(t, failures_have_numbers);
 	tcase_add_test(t, others_wait_for_one_that_runs_on);
 	tcase_add_test(t, nobody_stays_awake_for_one_that_ran_on);
