@@ -737,6 +737,9 @@ static void loop(struct poller *p)
 	p->now = ticks_now(&p->ticks);
 	p->unfinished = true;	/* who held the role before may have left in the middle */
 	lone_inherit(p);
+	/* What he had not told of by then, nor woken anybody for: the next one may run on as well. */
+	poller_flush(p);
+	poller_settle(p);
 	while (!role_stopped(p)) {
 		unsigned int i;
 		int n = poller_turn(p);

@@ -209,6 +209,35 @@ START_TEST(one_of_a_row_runs_on)
 }
 END_TEST
 
+/* What ran before one that runs on is told by who takes the role, before he runs another such. */
+START_TEST(what_ended_is_told_by_who_takes_over)
+{
+	const uint32_t third = client_buffer(&c, PAGE, NULL, NULL);
+	bool proven = false;
+
+	for (int tries = 0; tries < TRIES && !proven; tries++) {
+		struct arax_completion done;
+		uint64_t stolen, told;
+		uint32_t first;
+
+		run_short(tries ? 3000 : 300);
+		stolen = daemon_stolen(d);
+		first = row_begin();
+		row_add(second, SHORT_US, 10);
+		row_add(buffer, 500000, 11);
+		row_add(third, 500000, 12);
+		client_publish_from(&c, first);
+		done = await(0);
+		told = daemon_stolen(d);
+		ck_assert_uint_eq(done.user_data, 10);
+		await(0);
+		await(0);
+		proven = told == stolen + 1 && daemon_stolen(d) > told;
+	}
+	ck_assert(proven);
+}
+END_TEST
+
 /* A row of one link is told before another link's tasks run. */
 START_TEST(another_link_keeps_no_row_waiting)
 {
@@ -489,6 +518,7 @@ int main(void)
 	tcase_add_test(t, so_have_rows);
 	tcase_add_test(t, one_of_a_row_fails);
 	tcase_add_test(t, one_of_a_row_runs_on);
+	tcase_add_test(t, what_ended_is_told_by_who_takes_over);
 	tcase_add_test(t, another_link_keeps_no_row_waiting);
 	tcase_add_test(t, failures_have_numbers);
 	tcase_add_test(t, others_wait_for_one_that_runs_on);
