@@ -155,7 +155,8 @@ static void prefetch_entry(const struct core_client *c)
 static uint32_t broker_poll(struct link *l, uint64_t ticks)
 {
 	struct broker *b = broker_of(l);
-	uint32_t i, n = 0;
+	uint32_t i, n = 0, asked = 0, head = l->head;
+	const bool empty = !core_ring_peek(l->ring, l->cells, &head);
 	int got;
 
 	if (b->quiet)
@@ -167,6 +168,7 @@ static uint32_t broker_poll(struct link *l, uint64_t ticks)
 			continue;
 		prefetch_entry(c->client);
 		got = conn_consume(c, TAKE_PER_TURN);
+		asked++;
 		if (got > 0)
 			n += (uint32_t)got;
 		else if (c->where != CONN_HOT)
@@ -178,9 +180,13 @@ static uint32_t broker_poll(struct link *l, uint64_t ticks)
 		if (!core_submit_ready(c->client))
 			continue;
 		got = conn_consume(c, TAKE_PER_TURN);
+		asked++;
 		if (got > 0)
 			n += (uint32_t)got;
 	}
+	/* The first one of several, or of another client, has not waited since then alone. */
+	if (asked > 1 || n > 1 || !empty)
+		l->poller->exact = false;
 	return n;
 }
 

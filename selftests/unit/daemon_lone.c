@@ -282,6 +282,76 @@ START_TEST(another_link_keeps_no_row_waiting)
 }
 END_TEST
 
+/* Entries that the core refuses, for which it has to look at much. */
+static uint32_t prepare_refused(struct client *to, uint32_t q, uint32_t handle)
+{
+	struct arax_task_ext *x = (void *)(to->region + to->layout.arena_offset);
+	struct arax_range *more = (void *)(x + 1);
+	const uint32_t first = to->sq_tail, nr = ARAX_MAX_RANGES - 2;
+
+	*x = (struct arax_task_ext){
+		.size = sizeof(*x), .nr_ranges = nr, .arg_len = ARAX_MAX_ARGS,
+	};
+	for (uint32_t i = 0; i < nr; i++)
+		more[i] = whole(handle, ARAX_IN, 64);
+	for (uint32_t i = 0; i < 16; i++, to->sq_tail++) {
+		struct arax_task *t = client_spin(to, UINT32_MAX >> 1, q, handle, 1);
+
+		t->nr_ranges = 2;
+		t->ranges[1] = t->ranges[0];
+		t->arg_len = 0;
+		t->flags = ARAX_TASK_EXT;
+	}
+	return first;
+}
+
+/* What others submit beside it is not its time, though araxd wakes up for all of them. */
+START_TEST(others_submissions_are_their_own)
+{
+	uint32_t queues[2], handles[2], firsts[2], charged = 0, seen = 0;
+	struct client others[2];
+
+	for (uint32_t i = 0; i < 2; i++) {
+		client_open(&others[i], daemon_path(d));
+		ck_assert_int_eq(client_init(&others[i], 64), 0);
+		handles[i] = client_buffer(&others[i], PAGE, NULL, NULL);
+		queues[i] = client_queue(&others[i], 0);
+	}
+	run_short(300);
+	for (int tries = 0; tries < 200; tries++) {
+		struct arax_completion done;
+		uint64_t lone, alone_ns;
+
+		run_short(10);
+		entry(buffer, SHORT_US);
+		daemon_await_sleep(d);
+		client_publish(&c);
+		alone_ns = await(0).device_ns;
+		for (uint32_t i = 0; i < 2; i++)
+			firsts[i] = prepare_refused(&others[i], queues[i], handles[i]);
+		entry(buffer, SHORT_US);
+		daemon_await_sleep(d);
+		lone = nr_lone();
+		client_publish(&c);
+		for (uint32_t i = 0; i < 2; i++)
+			client_publish_from(&others[i], firsts[i]);
+		done = await(0);
+		if (nr_lone() > lone) {
+			seen++;
+			charged += done.device_ns > 3 * alone_ns;
+		}
+		for (uint32_t i = 0; i < 32; i++) {
+			ck_assert(client_completion(&others[i % 2], &done));
+			ck_assert_int_eq(done.result, -ENOENT);
+		}
+	}
+	ck_assert_uint_gt(seen, 20);
+	ck_assert_uint_lt(charged, seen / 4);
+	client_close(&others[0]);
+	client_close(&others[1]);
+}
+END_TEST
+
 /*
  * A failure has a number, and reaches who depends on it and did not know of it when it was
  * submitted, though nothing of it was in the graph when it failed.
@@ -520,6 +590,7 @@ int main(void)
 	tcase_add_test(t, one_of_a_row_runs_on);
 	tcase_add_test(t, what_ended_is_told_by_who_takes_over);
 	tcase_add_test(t, another_link_keeps_no_row_waiting);
+	tcase_add_test(t, others_submissions_are_their_own);
 	tcase_add_test(t, failures_have_numbers);
 	tcase_add_test(t, others_wait_for_one_that_runs_on);
 	tcase_add_test(t, nobody_stays_awake_for_one_that_ran_on);
