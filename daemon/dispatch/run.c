@@ -849,7 +849,7 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 		info.dirty = remote_dirty_ranges(run);
 	put_commit(p, l, node->d.tag, &info);
 	/* Nothing else is on its way: whoever waits for this one comes first. */
-	if (run->lone ? !p->lone.row : graph_live(l->graph) == 1 && l->commit_count)
+	if ((run->lone ? !p->lone.row : graph_live(l->graph) == 1) && l->commit_count)
 		tell_commits(p, l);
 	settle_accounts(run, node, hold_ns, learn);
 	if (unlikely(p->quota.lines))
@@ -864,7 +864,6 @@ static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int re
 	lone_ended(run->poller, run);
 }
 
-/* Nothing of it has run; why not, this thread has found out. */
 /*
  * Of a task past the graph that went well.  What such a task has not got (is_lone() says what it
  * is) end_task() would look for each time.
@@ -901,6 +900,7 @@ static inline __attribute__((always_inline)) void end_lone(struct run *run, uint
 		quota_gone(p, node);
 }
 
+/* Nothing of it has run; why not, this thread has found out. */
 static __attribute__((cold)) void finish_unrun(struct run *run, int err)
 {
 	struct poller_device *pd = &run->poller->devs[run->device];
