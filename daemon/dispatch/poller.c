@@ -289,7 +289,7 @@ static int take_ready(struct poller *p, struct link *l, uint64_t first)
 {
 	struct graph_node *node;
 	enum run_outcome outcome;
-	int n = 0;
+	int n = 0, pushed = 0;
 
 	/* Not only when the house is kept: what is late already would be started before. */
 	if (unlikely(graph_next_deadline(l->graph) != UINT64_MAX))
@@ -316,6 +316,9 @@ static int take_ready(struct poller *p, struct link *l, uint64_t first)
 			run_refuse_for_good(p, node);
 		} else if (sched_push(p->sched, node, poller_ns(p))) {
 			run_refuse(p, node, -ENOMEM);
+		} else if (++pushed > 1) {
+			/* What it takes to queue others is not the first one's time. */
+			p->exact = false;
 		}
 		poller_commit_ended(p, l);
 	}

@@ -352,6 +352,58 @@ START_TEST(others_submissions_are_their_own)
 }
 END_TEST
 
+/* Nor is what it takes to queue their tasks. */
+START_TEST(to_queue_others_is_not_its_time)
+{
+	uint32_t queues[4], handles[4], firsts[4], charged = 0;
+	struct arax_completion done;
+	struct client others[4];
+
+	for (uint32_t i = 0; i < 4; i++) {
+		client_open(&others[i], daemon_path(d));
+		ck_assert_int_eq(client_init(&others[i], 64), 0);
+		handles[i] = client_buffer(&others[i], PAGE, NULL, NULL);
+		queues[i] = client_queue(&others[i], ARAX_QUEUE_DATAFLOW);
+	}
+	for (uint32_t i = 0; i < 300; i++) {
+		client_fill(&c, queue, buffer, 64, 1, 1);
+		await(0);
+	}
+	for (uint32_t tries = 0; tries < 200; tries++) {
+		uint64_t alone_ns;
+
+		daemon_await_sleep(d);
+		client_fill(&c, queue, buffer, 64, 1, 1);
+		alone_ns = await(0).device_ns;
+		for (uint32_t i = 0; i < 4; i++) {
+			firsts[i] = others[i].sq_tail;
+			for (uint32_t j = 0; j < 16; j++, others[i].sq_tail++) {
+				struct arax_task *t = client_entry(&others[i]);
+
+				t->opcode = ARAX_OP_FILL;
+				t->nr_ranges = 1;
+				t->queue = queues[i];
+				t->arg_len = 4;
+				t->ranges[0] = whole(handles[i], ARAX_OUT, 64);
+				t->ranges[0].offset = j * 64;
+			}
+		}
+		daemon_await_sleep(d);
+		client_fill(&c, queue, buffer, 64, 1, 1);
+		for (uint32_t i = 0; i < 4; i++)
+			client_publish_from(&others[i], firsts[i]);
+		charged += await(0).device_ns > 3 * alone_ns;
+		for (uint32_t i = 0; i < 64; i++) {
+			ck_assert(client_completion(&others[i % 4], &done));
+			ck_assert_int_eq(done.result, 0);
+		}
+	}
+	ck_assert_uint_lt(charged, 50);
+	for (uint32_t i = 0; i < 4; i++)
+		client_close(&others[i]);
+}
+END_TEST
+
 /*
  * A failure has a number, and reaches who depends on it and did not know of it when it was
  * submitted, though nothing of it was in the graph when it failed.
@@ -591,6 +643,7 @@ int main(void)
 	tcase_add_test(t, what_ended_is_told_by_who_takes_over);
 	tcase_add_test(t, another_link_keeps_no_row_waiting);
 	tcase_add_test(t, others_submissions_are_their_own);
+	tcase_add_test(t, to_queue_others_is_not_its_time);
 	tcase_add_test(t, failures_have_numbers);
 	tcase_add_test(t, others_wait_for_one_that_runs_on);
 	tcase_add_test(t, nobody_stays_awake_for_one_that_ran_on);
