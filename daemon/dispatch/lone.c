@@ -106,6 +106,7 @@ bool lone_run(struct poller *p, struct link *l, const struct arax_dispatch *d,
 		p->now = ticks_now(&p->ticks);
 		p->exact = true;
 	}
+	p->lone.begin = p->now;
 	return run_lone(p, outcome);
 }
 

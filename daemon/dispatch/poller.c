@@ -227,8 +227,8 @@ static int take_entries(struct poller *p, struct link *l)
 	const struct arax_dispatch *d;
 	enum run_outcome outcome;
 	unsigned int expected = 0;
-	uint64_t first = p->now;
-	bool ran = false;
+	uint64_t first = 0;
+	bool ran = false, late = false;
 	uint32_t n = 0;
 
 	while (n < TAKE_MAX && (d = core_ring_peek(l->ring, l->cells, &l->head))) {
@@ -245,7 +245,7 @@ static int take_entries(struct poller *p, struct link *l)
 			continue;
 		}
 		p->lone.row = n > 1;
-		if (!lone_run(p, l, d, &outcome)) {
+		if (late || !lone_run(p, l, d, &outcome)) {
 			add_task(p, l, d);
 			/* Not the next one's time. */
 			p->exact = false;
@@ -253,9 +253,11 @@ static int take_entries(struct poller *p, struct link *l)
 		}
 		if (outcome == RUN_LOST)
 			return -1;
+		if (!ran)
+			first = p->lone.begin;
 		ran = true;
-		if (p->now - first > turn_limit(p))
-			break;
+		/* The graph has the rest: in the ring those behind wait for all before them. */
+		late = p->now - first > turn_limit(p);
 	}
 	if (n > 1)
 		lone_had_company(p);
@@ -263,7 +265,7 @@ static int take_entries(struct poller *p, struct link *l)
 	if (n)
 		__atomic_store_n(&l->page->head, l->head, __ATOMIC_RELEASE);
 	/* No more of this link's ends in this turn: a row is not to wait for what others' take. */
-	if (ran && l->commit_count && !graph_has_ready(l->graph))
+	if (ran && l->commit_count && (late || !graph_has_ready(l->graph)))
 		poller_tell(p, l);
 	return (int)n;
 }

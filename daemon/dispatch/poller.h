@@ -92,6 +92,7 @@ struct poller_device {
  * struct lone - a task that is not in the graph, see lone.h
  * @node, @ranges: it
  * @run:	by which it runs, or ran and has not come back; NULL: there is none
+ * @begin:	ticks: of the last one
  * @company_until: ticks: several came at once lately
  * @row:	it is one of several: nobody waits for it alone
  */
@@ -99,6 +100,7 @@ struct lone {
 	struct graph_node node;
 	struct arax_dispatch_range ranges[LONE_RANGES];
 	struct run *run;
+	uint64_t begin;
 	uint64_t company_until;
 	bool row;
 };

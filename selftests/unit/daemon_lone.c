@@ -15,6 +15,12 @@
 #define SHORT_US	1u
 #define REFUSED_US	UINT32_MAX	/* more than the kernel spins for */
 #define TRIES		8
+/* 50 us are not long then: see take_entries(). */
+#ifdef __SANITIZE_THREAD__
+#define SLOW		1
+#else
+#define SLOW		0
+#endif
 
 static struct bench_daemon *d;
 static struct client c;
@@ -116,12 +122,12 @@ static struct arax_task *row_add(uint32_t handle, uint32_t us, uint64_t user_dat
  */
 START_TEST(so_have_rows)
 {
-	const uint32_t nr = 40;
-	bool all = false, ordered;
+	const uint32_t nr = 40, least = SLOW ? 2 : nr;
+	bool enough = false, ordered;
 	uint64_t before;
 	uint32_t first, i;
 
-	for (int tries = 0; tries < TRIES && !all; tries++) {
+	for (int tries = 0; tries < TRIES && !enough; tries++) {
 		run_short(tries ? 3000 : 300);
 		before = nr_lone();
 		first = row_begin();
@@ -130,10 +136,10 @@ START_TEST(so_have_rows)
 		client_publish_from(&c, first);
 		for (i = 0, ordered = true; i < nr; i++)
 			ordered &= await(0).user_data == 10 + i;
-		all = nr_lone() == before + nr;
-		ck_assert(ordered || !all);
+		enough = nr_lone() >= before + least;
+		ck_assert(ordered || nr_lone() < before + nr);
 	}
-	ck_assert(all);
+	ck_assert(enough);
 }
 END_TEST
 
@@ -266,7 +272,7 @@ START_TEST(another_link_keeps_no_row_waiting)
 		stolen = daemon_stolen(d);
 		lone = nr_lone();
 		first = row_begin();
-		row_add(buffer, 40, 10);
+		row_add(buffer, 15, 10);
 		row_add(second, SHORT_US, 11);
 		client_spin(&other, kernel, q, h, 300000);
 		client_publish_from(&c, first);
@@ -279,6 +285,40 @@ START_TEST(another_link_keeps_no_row_waiting)
 	}
 	ck_assert(proven);
 	client_close(&other);
+}
+END_TEST
+
+/* Who keeps the ring full of such, each behind the one before it, keeps nobody else waiting. */
+START_TEST(others_pass_a_long_row)
+{
+	const uint32_t nr = 512;
+	uint32_t q, h, passed = 0;
+	struct client many;
+
+	client_open(&many, daemon_path(d));
+	ck_assert_int_eq(client_init(&many, nr), 0);
+	q = client_queue(&many, 0);
+	h = client_buffer(&many, PAGE, NULL, NULL);
+	for (uint32_t tries = 0; tries < TRIES; tries++) {
+		struct arax_completion done;
+
+		run_short(tries ? 3000 : 300);
+		for (uint32_t i = 0; i < nr; i++, many.sq_tail++)
+			client_spin(&many, kernel, q, h, 40);
+		client_publish_from(&many, many.sq_tail - nr);
+		usleep(5000);
+		entry(buffer, SHORT_US);
+		client_publish(&c);
+		await(0);
+		/* The last one's place: that one has not ended. */
+		many.cq_head += nr - 1;
+		passed += !client_has_completion(&many);
+		many.cq_head -= nr - 1;
+		for (uint32_t i = 0; i < nr; i++)
+			ck_assert(client_completion(&many, &done));
+	}
+	ck_assert_uint_gt(passed, TRIES / 2);
+	client_close(&many);
 }
 END_TEST
 
@@ -642,6 +682,7 @@ int main(void)
 	tcase_add_test(t, one_of_a_row_runs_on);
 	tcase_add_test(t, what_ended_is_told_by_who_takes_over);
 	tcase_add_test(t, another_link_keeps_no_row_waiting);
+	tcase_add_test(t, others_pass_a_long_row);
 	tcase_add_test(t, others_submissions_are_their_own);
 	tcase_add_test(t, to_queue_others_is_not_its_time);
 	tcase_add_test(t, failures_have_numbers);
