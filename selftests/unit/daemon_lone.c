@@ -122,7 +122,7 @@ static struct arax_task *row_add(uint32_t handle, uint32_t us, uint64_t user_dat
  */
 START_TEST(so_have_rows)
 {
-	const uint32_t nr = 40, least = SLOW ? 2 : nr;
+	const uint32_t nr = 24, least = SLOW ? 2 : nr;
 	bool enough = false, ordered;
 	uint64_t before;
 	uint32_t first, i;
