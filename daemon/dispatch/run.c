@@ -448,6 +448,8 @@ static __attribute__((cold)) void finish_failed(struct run *run, struct commit_i
 	struct link *l = run->link;
 	uint64_t tag = node->d.tag;
 
+	/* What it takes to say why is not the next one's time. */
+	p->exact = false;
 	if (info.result != -ECANCELED)
 		why_tell(l, node, node->d.opcode == ARAX_OP_LAUNCH ? run_kernel(node) : NULL,
 			 p->devs[run->device].dev->info.name, info.result, run->rt.reason);

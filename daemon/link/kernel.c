@@ -199,6 +199,8 @@ close:
 
 static struct mapping *kernel_map(struct link *l, uint64_t buffer)
 {
+	/* Some system calls, and not the time of the task that is about to begin. */
+	l->poller->exact = false;
 	return map_buffer(of(l), buffer);
 }
 
