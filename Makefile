@@ -121,6 +121,7 @@ default: $(ALL_TARGETS)
 # cases that libcheck knows as long.  Side by side, each one's output in one piece, and one more
 # than there are CPUs, since some wait.
 check:
+	@$(PKGCONF) --exists check || { echo 'make check: no libcheck: scripts/setup installs what tests need' >&2; exit 1; }
 	@CK_EXCLUDE_TAGS=long $(MAKE) --no-print-directory -j$$(($$(nproc) + 1)) \
 		--output-sync=target check-quick
 check-quick: check-libarax-cli $(filter-out %-asan %-tsan,$(CHECK_TARGETS)) $(QUICK_TARGETS)
