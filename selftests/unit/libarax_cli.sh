@@ -41,6 +41,16 @@ says() { # TEXT WHAT: the last command printed it
 	fi
 }
 
+says_not() { # TEXT WHAT: the last command did not
+	n=$((n + 1))
+	if grep -qF -- "$1" "$tmp/out" "$tmp/err"; then
+		failed=1
+		echo "not ok $n - $2"
+	else
+		echo "ok $n - $2"
+	fi
+}
+
 is 2 'no command' $arax
 is 2 'an unknown command' $arax nonsense
 is 0 'help' $arax --help
@@ -415,24 +425,12 @@ configured 'run with a loss of a device that there is not' \
 echo 'backend "sim" { options = { "cost=spim:20:1", "cost=spin:20:1" } }' >"$tmp/cost.conf"
 is 0 'run with a cost of a kernel that is not there' $arax run --config "$tmp/cost.conf" -- true
 says 'warning: a cost is of no kernel that is installed backend=sim kernel=spim remedy=' 'is warned of it'
-n=$((n + 1))
-if grep -q 'kernel=spin' "$tmp/err"; then
-	failed=1
-	echo "not ok $n - and of no other"
-else
-	echo "ok $n - and of no other"
-fi
+says_not 'kernel=spin' 'and of no other'
 echo 'filter "delay" { devices = "gpu*"' >"$tmp/unused.conf"
 echo 'options = { "run-ms=0" } } filter "delay.all" { options = { "run-ms=0" } }' >>"$tmp/unused.conf"
 is 0 'run with a filter for devices that are not there' $arax run --config "$tmp/unused.conf" -- true
 says 'warning: filter is on no device filter=delay devices=gpu*' 'is warned of it'
-n=$((n + 1))
-if grep -q 'filter=delay.all' "$tmp/err"; then
-	failed=1
-	echo "not ok $n - and of no other"
-else
-	echo "ok $n - and of no other"
-fi
+says_not 'filter=delay.all' 'and of no other'
 # A backend that was left out takes any option.
 echo 'backend "cuda" { }' >"$tmp/cuda.conf"
 is 0 'what cuda has is told' $arax run --config "$tmp/cuda.conf" -- $arax devices
