@@ -6,8 +6,6 @@
 #include "daemon/dispatch/lone.h"
 #include "daemon/dispatch/run.h"
 
-#define unlikely(x)	__builtin_expect(!!(x), 0)
-
 #define COMPANY_US	1000u
 
 /* As in the ring: what the graph takes. */

@@ -43,8 +43,6 @@
 #define LOOKS		8u		/* turns between two looks at the clock */
 #define EVENTS		16
 
-#define unlikely(x)	__builtin_expect(!!(x), 0)
-
 static __thread bool here;
 
 bool poller_is_here(void)

@@ -33,6 +33,8 @@
 #define POLLER_THREADS	8
 #define POLLER_BATCH	16	/* commits at most before they are told: the client reads while we run on */
 
+#define unlikely(x)	__builtin_expect(!!(x), 0)
+
 struct ahead;
 struct back;
 struct decline;

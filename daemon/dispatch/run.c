@@ -35,8 +35,6 @@
 #include "daemon/preempted.h"
 #include "daemon/reason.h"
 
-#define unlikely(x)	__builtin_expect(!!(x), 0)
-
 #define MAX_LANES	64u
 #define MAX_LOSSES	2u	/* by one task that was alone on each; then it ends */
 #define MIXED_US	1000u

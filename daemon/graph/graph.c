@@ -926,7 +926,8 @@ bool graph_is_free(struct graph *g, const struct arax_dispatch *d, bool alike)
 	}
 	c = q->context;
 	return !c->live && !c->lingering && known_failures(c, d) >= c->failures &&
-	       (likely(alike) ? is_sound(g, d) : !check(g, d)) && reserve(g, d) && pool_reserve(&g->node_pool, 1);
+	       (likely(alike) ? is_sound(g, d) : !check(g, d)) && reserve(g, d) &&
+	       pool_reserve(&g->node_pool, 1);
 }
 
 struct graph_node *graph_add_running(struct graph *g, const struct arax_dispatch *d)
