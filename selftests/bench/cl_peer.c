@@ -67,9 +67,12 @@ static cl_int from_binary(struct cl_peer *p)
  */
 static cl_int build(struct cl_peer *p, const char *text)
 {
-	const char *texts[] = { opencl_prelude, text };
+	const char *texts[] = { NULL, text };
+	cl_device_type type = 0;
 	cl_int err;
 
+	cl.GetDeviceInfo(p->device, CL_DEVICE_TYPE, sizeof(type), &type, NULL);
+	texts[0] = opencl_prelude(type & CL_DEVICE_TYPE_GPU);
 	p->program = cl.CreateProgramWithSource(p->context, 2, texts, NULL, &err);
 	if (!err)
 		err = cl.BuildProgram(p->program, 1, &p->device, "-cl-kernel-arg-info", NULL, NULL);

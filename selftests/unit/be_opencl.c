@@ -24,6 +24,8 @@ static const char kernels[] =
 	"{ at[0] = (ulong)at; at[n - 1] = v; }\n"
 	"__kernel void add(__global const int *a, ulong na, __global int *b, ulong nb, int by)\n"
 	"{ ARAX_EACH(i, min(na, nb)) b[i] = a[i] + by; }\n"
+	"__kernel void deal(__global uint *who, ulong nr, ulong n)\n"
+	"{ ARAX_EACH(i, n) who[i] += 0x10000 + arax_item() + arax_items() * arax_group(); }\n"
 	"__kernel void inc(__global int *x, ulong n) { ARAX_EACH(i, n) x[i]++; }\n"
 	"__kernel void sizes(__global const double *d, ulong nd, __global uchar *b, ulong nb,\n"
 	"                    __global ulong *out, ulong nout)\n"
@@ -40,6 +42,7 @@ static const char kernels[] =
 
 #define WHERE	"where(inout u64 at[], u64 v)"
 #define ADD	"add(in i32 a[], out i32 b[], i32 by)"
+#define DEAL	"deal(inout u32 who[], u64 n)"
 #define INC	"inc(inout i32 x[])"
 #define SIZES	"sizes(in f64 d[], inout u8 b[], out u64 o[])"
 #define PLAIN	"plain(i8 a, out u64 out[], u64 b, u16 c, f64 d)"
@@ -658,6 +661,40 @@ START_TEST(geometry)
 	ck_assert_int_eq(device_run(dev, &run), -EINVAL);
 	ck_assert_str_eq(take_log(), "");	/* said once */
 	device_kernel_unload(dev, k);
+}
+END_TEST
+
+/* Items, groups and work-items of a group. */
+static const struct deal { uint64_t n; uint32_t grid, block; } deals[] = {
+	{ 0, 3, 4 }, { 1, 1, 1 }, { 1, 3, 4 }, { 7, 2, 4 }, { 100, 3, 1 }, { 100, 1, 16 }, { 101, 3, 8 },
+	{ 127, 4, 32 }, { 128, 4, 32 }, { 129, 4, 32 }, { 4096, 5, 64 },
+};
+
+/* Each once, whatever the geometry; and to neighbours on a processor, where turns are slow. */
+START_TEST(items_are_dealt)
+{
+	struct device *dev = open_one("");
+	const struct deal *c = &deals[_i];
+	void *k = load(dev, "deal", DEAL);
+	struct arax_launch_range r;
+	struct arax_launch l = { .size = sizeof(l), .nr_ranges = 1, .grid = { c->grid, 1, 1 },
+				 .block = { c->block, 1, 1 }, .ranges = &r, .args = &c->n,
+				 .arg_len = sizeof(c->n) };
+	struct arax_backend_run run = { .size = sizeof(run), .kernel = k, .launch = &l, .name = "x" };
+	uint32_t *who = calloc(c->n + 1, sizeof(*who));
+
+	ck_assert_ptr_nonnull(who);
+	r = put(dev, who, (c->n + 1) * sizeof(*who));
+	ck_assert_int_eq(device_run(dev, &run), 0);
+	take(dev, r, who);
+	for (uint64_t i = 0; i < c->n; i++) {
+		ck_assert_uint_eq(who[i] >> 16, 1);
+		ck_assert_uint_lt(who[i] & 0xffff, c->grid * c->block);
+		if (i && !dev->info.gpu)
+			ck_assert_uint_ge(who[i], who[i - 1]);
+	}
+	ck_assert_uint_eq(who[c->n], 0);
+	free(who);
 }
 END_TEST
 
@@ -1655,6 +1692,7 @@ int main(void)
 	tcase_add_test(t, after_one_that_failed);
 	tcase_add_test(t, never_on_its_own_memory);
 	tcase_add_test(t, geometry);
+	tcase_add_loop_test(t, items_are_dealt, 0, sizeof(deals) / sizeof(deals[0]));
 	tcase_add_test(t, bad_ranges);
 	tcase_add_test(much, arguments_are_checked);
 	tcase_add_test(much, bad_sources);

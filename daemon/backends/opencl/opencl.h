@@ -305,7 +305,8 @@ int opencl_program_save(struct opencl_device *d, const struct opencl_program *p,
 /* The line of a kernel in the table, without its name; NULL: no such kernel. */
 const char *opencl_program_line(const struct opencl_program *p, const char *symbol);
 
-extern const char opencl_prelude[];
+/* What stands in front of every source. */
+const char *opencl_prelude(bool gpu);
 
 /* A kernel on a device: of a program, or a function of the host. */
 struct opencl_kernel {

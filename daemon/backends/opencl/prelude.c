@@ -4,37 +4,63 @@
  * a work-group as arax/kernel.h deals it.  docs/kernels-reference.md describes it.
  *
  * ARAX_EACH(i, n) runs a loop over this work-item's part of n items: a group's
- * share is contiguous, as on the CPU, and its work-items take turns in it, so
- * that neighbours read neighbouring memory.
+ * share is contiguous, as on the CPU.  On a GPU its work-items take turns in it, so
+ * that neighbours read neighbouring memory.  Where they run one after the other, on a
+ * processor, each has a piece of it: by turns every one of them would go through all of
+ * the group's memory, and not by 1, so that compilers have no use for vectors.
  */
 #include "daemon/backends/opencl/opencl.h"
 
-const char opencl_prelude[] =
-	"#ifdef cl_khr_fp64\n"
-	"#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
-	"#endif\n"
-	"#pragma OPENCL FP_CONTRACT OFF\n"
-	"#define EIO 5\n"
-	"#define EFAULT 14\n"
-	"#define EINVAL 22\n"
-	"#define EDOM 33\n"
-	"#define ERANGE 34\n"
-	"#define EOPNOTSUPP 95\n"
-	"static ulong arax_groups(void)\n"
-	"{ return get_num_groups(0) * get_num_groups(1) * get_num_groups(2); }\n"
-	"static ulong arax_group(void)\n"
-	"{ return get_group_id(0) + get_num_groups(0) *\n"
-	"  (get_group_id(1) + get_num_groups(1) * get_group_id(2)); }\n"
-	"static ulong arax_items(void)\n"
-	"{ return get_local_size(0) * get_local_size(1) * get_local_size(2); }\n"
-	"static ulong arax_item(void)\n"
-	"{ return get_local_id(0) + get_local_size(0) *\n"
-	"  (get_local_id(1) + get_local_size(1) * get_local_id(2)); }\n"
-	"static ulong arax_share(ulong n, ulong group)\n"
-	"{ ulong each = n / arax_groups(), more = n % arax_groups();\n"
+#define COMMON \
+	"#ifdef cl_khr_fp64\n" \
+	"#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n" \
+	"#endif\n" \
+	"#pragma OPENCL FP_CONTRACT OFF\n" \
+	"#define EIO 5\n" \
+	"#define EFAULT 14\n" \
+	"#define EINVAL 22\n" \
+	"#define EDOM 33\n" \
+	"#define ERANGE 34\n" \
+	"#define EOPNOTSUPP 95\n" \
+	"static ulong arax_groups(void)\n" \
+	"{ return get_num_groups(0) * get_num_groups(1) * get_num_groups(2); }\n" \
+	"static ulong arax_group(void)\n" \
+	"{ return get_group_id(0) + get_num_groups(0) *\n" \
+	"  (get_group_id(1) + get_num_groups(1) * get_group_id(2)); }\n" \
+	"static ulong arax_items(void)\n" \
+	"{ return get_local_size(0) * get_local_size(1) * get_local_size(2); }\n" \
+	"static ulong arax_item(void)\n" \
+	"{ return get_local_id(0) + get_local_size(0) *\n" \
+	"  (get_local_id(1) + get_local_size(1) * get_local_id(2)); }\n" \
+	"static ulong arax_share(ulong n, ulong group)\n" \
+	"{ ulong each = n / arax_groups(), more = n % arax_groups();\n" \
 	"  return group * each + (group < more ? group : more); }\n"
+
+/* Errors of a source have its own lines. */
+#define LAST	"#line 1\n"
+
+static const char by_turns[] =
+	COMMON
 	"#define ARAX_EACH(i, n) \\\n"
 	"	for (ulong i = arax_share((n), arax_group()) + arax_item(), \\\n"
 	"	     i##_end = arax_share((n), arax_group() + 1); \\\n"
 	"	     i < i##_end; i += arax_items())\n"
-	"#line 1\n";
+	LAST;
+
+static const char in_pieces[] =
+	COMMON
+	"static ulong arax_lesser(ulong a, ulong b)\n"
+	"{ return a < b ? a : b; }\n"
+	"#define ARAX_EACH(i, n) \\\n"
+	"	for (ulong i##_first = arax_share((n), arax_group()), \\\n"
+	"	     i##_all = arax_share((n), arax_group() + 1) - i##_first, \\\n"
+	"	     i##_each = i##_all / arax_items() + (i##_all % arax_items() != 0), \\\n"
+	"	     i = i##_first + arax_lesser(i##_each * arax_item(), i##_all), \\\n"
+	"	     i##_end = arax_lesser(i + i##_each, i##_first + i##_all); \\\n"
+	"	     i < i##_end; i++)\n"
+	LAST;
+
+const char *opencl_prelude(bool gpu)
+{
+	return gpu ? by_turns : in_pieces;
+}

@@ -245,8 +245,9 @@ static int compile(struct opencl_device *d, const struct arax_backend_kernel *k,
 		   const struct blob *file, cl_program *program, char *why, size_t len)
 {
 	char mark[64] = "";
-	const char *texts[] = { mark, opencl_prelude, file->data };
-	size_t sizes[] = { 0, strlen(opencl_prelude), file->bytes };
+	const char *prelude = opencl_prelude(d->is_gpu);
+	const char *texts[] = { mark, prelude, file->data };
+	size_t sizes[] = { 0, strlen(prelude), file->bytes };
 	cl_int err;
 
 	if (!is_spirv(file) && has_assembly(file))
@@ -628,15 +629,15 @@ static int make_here(struct opencl_device *d, const struct arax_backend_kernel *
 static int make(struct opencl_device *d, const struct arax_backend_kernel *k,
 		const struct blob *file, struct opencl_program *p)
 {
+	const char *prelude = opencl_prelude(d->is_gpu), *key;
 	char text[sizeof(d->key) + 128];
-	const char *key;
 	int err;
 
 	if (opencl_options.built)
 		return load_built(d, file, p);
 	key = includes(file) ? NULL : text;
 	snprintf(text, sizeof(text), "%s|" OPTIONS "|%016" PRIx64, d->key,
-		 hash(opencl_prelude, strlen(opencl_prelude)));
+		 hash(prelude, strlen(prelude)));
 	err = key ? load_cached(d, key, k, file, p) : -ENOENT;
 	if (!err)
 		opencl_log(ARAX_LOG_DEBUG, "%s: for %s from the cache", k->file, d->name);
