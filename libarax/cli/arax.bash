@@ -19,7 +19,7 @@ _arax()
 			fi
 			words='--links --json --plot --file --help' ;;
 		bench)
-			words='null depth sleep handover stream starpu simscale elastic grcuda-sim
+			words='null depth sleep handover access stream starpu simscale elastic grcuda-sim
 				cholesky-sim grcuda overhead cholesky graph fair sharing rodinia
 				opencl cuda outofcore floors list
 				--link --json --seconds --rounds --help' ;;

@@ -26,6 +26,7 @@ json_t *bench_null(const struct options *o);
 json_t *bench_depth(const struct options *o);
 json_t *bench_sleep(const struct options *o);
 json_t *bench_handover(const struct options *o);
+json_t *bench_access(const struct options *o);
 json_t *bench_stream(const struct options *o);
 json_t *bench_starpu(const struct options *o);
 json_t *bench_simscale(const struct options *o);

@@ -2,7 +2,7 @@
 #
 # The benches: build/bin/arax-bench, its kernels, `make bench`.
 #
-#   make bench          all over the broker, six over the module: build/bench/{table.txt,*.json,*.png}
+#   make bench          all over the broker, seven over the module: build/bench/{table.txt,*.json,*.png}
 #   make bench-native   on this machine, over the broker
 #   make bench-guest    in a guest, over the module
 #   make docs-plots     docs/plots/*.svg from the last one's build/bench/*.json
@@ -49,6 +49,7 @@ $(B)/obj/plain/selftests/bench/bench_simscale.o: examples/scenarios/million.json
 # it across two cache lines took a third of the rate.
 BENCH_LOOP := -O3 -falign-loops=64
 CFLAGS_selftests/bench/bench_stream := $(BENCH_LOOP)
+CFLAGS_selftests/bench/bench_access := $(BENCH_LOOP)
 CFLAGS_selftests/bench/kernels/kernels := $(BENCH_LOOP)
 
 $(call program,$(B)/bin/arax-bench,plain,$(BENCH_SRCS) $(SIM_SRCS) $(RODINIA_SRCS),$(B)/lib/libarax.a $(BENCH_LIBS))

@@ -10,7 +10,7 @@ usage() {
 usage: selftests/bench/guest.sh OUT [KERNEL] [SECONDS]
 
 Boots KERNEL (default 6.1) with arax.ko, araxd and arax-bench, runs the benches of
-tasks' way there and back (null depth sleep handover stream starpu) over the kernel
+tasks' way there and back (null depth sleep handover access stream starpu) over the kernel
 link for about SECONDS (default 10) each, and leaves OUT/kernel-NAME.json.
 END
 }
@@ -38,7 +38,7 @@ for i in $(seq 100); do
 	sleep 0.1
 done
 rc=0
-for name in null depth sleep handover stream starpu; do
+for name in null depth sleep handover access stream starpu; do
 	if timeout 180 /opt/arax/bin/arax-bench $name --link kernel --json \
 			--seconds "$1" --rounds 7 >$out/kernel-$name.json 2>/tmp/err; then
 		echo "bench: $name"

@@ -23,6 +23,7 @@ static const struct {
 	{ "depth", bench_depth, "64 tasks outstanding", 5 },
 	{ "sleep", bench_sleep, "tasks with gaps, more clients than CPUs, idleness", 5 },
 	{ "handover", bench_handover, "a buffer to a task and back, by its size", 5 },
+	{ "access", bench_access, "a program's own loops over buffers, and their begin and end", 5 },
 	{ "stream", bench_stream, "memory bandwidth of a CPU kernel", 5 },
 	{ "starpu", bench_starpu, "throughput of empty tasks beside StarPU's", 5 },
 	{ "simscale", bench_simscale, "how fast a million tasks are simulated; needs no araxd", 5 },

@@ -65,6 +65,15 @@ if (there("grcuda")) {
 	plot dir."/grcuda.dat" using 2:xtic(1) title "inferred", "" using 3 title "by hand", \
 		"" using 4 title "sequential calls"
 }
+if (there("access")) {
+	set output name("access")
+	set title "A program's loop over a buffer, between begin and end: rate over that on other memory"
+	set xtics norotate
+	set yrange [0:*]
+	plot dir."/access.dat" using 2:xtic(1) title "private memory", \
+		"" using 3 title "a memory file", \
+		0.95 with lines dashtype 2 linecolor "black" title "bar"
+}
 if (there("cuda")) {
 	set output name("cuda")
 	set title "The six GrCUDA programs on an NVIDIA GPU: speed-up over synchronous execution"

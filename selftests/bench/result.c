@@ -37,6 +37,20 @@ void part_measured(struct part *p, const struct measure *value, const struct mea
 		json_array_append_new(p->rounds, number(value->p50[i]));
 }
 
+void part_rate(struct part *p, const struct measure *value, double bytes)
+{
+	size_t i;
+
+	p->unit = "GB/s";
+	p->at_least = 1;
+	p->value = p->value > 0 ? bytes / p->value : 0;
+	p->p99 = p->p99 > 0 ? bytes / p->p99 : 0;
+	p->floor = p->floor > 0 ? bytes / p->floor : 0;
+	json_array_clear(p->rounds);
+	for (i = 0; i < value->rounds; i++)
+		json_array_append_new(p->rounds, number(bytes / value->p50[i]));
+}
+
 static void machine(json_t *result)
 {
 	char line[256], model[128] = "unknown", load[32] = "";

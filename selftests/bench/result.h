@@ -40,6 +40,9 @@ struct part {
 /* value, p99, floor and rounds from what was measured (@floor may be NULL). */
 void part_measured(struct part *p, const struct measure *value, const struct measure *floor);
 
+/* Of what was measured: GB/s, where a sample moves @bytes. */
+void part_rate(struct part *p, const struct measure *value, double bytes);
+
 /*
  * A bench's object: name, link, machine.  The first part's fields are the
  * object's own as well.

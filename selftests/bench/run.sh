@@ -22,7 +22,7 @@ END
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
 bench=$top/build/bin/arax-bench
-names=(floors null depth sleep handover stream starpu grcuda overhead graph fair cholesky sharing rodinia opencl cuda outofcore simscale elastic grcuda-sim cholesky-sim)
+names=(floors null depth sleep handover access stream starpu grcuda overhead graph fair cholesky sharing rodinia opencl cuda outofcore simscale elastic grcuda-sim cholesky-sim)
 
 measure() {
 	local out=$1 seconds=${2:-10} name
@@ -201,7 +201,7 @@ smoke() {
 	if command -v gnuplot >/dev/null; then
 		rc=0
 		gnuplot -e "dir='$work/report'" "$top/selftests/bench/plot.gp" >"$work/out" 2>"$work/err" || rc=$?
-		for plot in ratios rounds grcuda overhead outofcore graph sharing elastic \
+		for plot in ratios rounds access grcuda overhead outofcore graph sharing elastic \
 			simscale grcuda-sim cholesky-sim; do
 			[ -s "$work/report/$plot.png" ] || rc=1
 		done
@@ -249,6 +249,7 @@ smoke() {
 	idle fair 'a program failed'
 	idle overhead 'bench_work: calls do nothing'
 	idle null 'the other clients did not'
+	idle access "did not work on the client's pages"
 	idle handover "did not work on the client's pages"
 	idle sharing "application's result is wrong"
 	# An araxd that serves, and comes to a bad end.

@@ -141,7 +141,6 @@ static void report(json_t *result, const struct figure *f, const struct measure 
 		   const struct measure *native, int judged)
 {
 	struct part p = { .name = f->name, .unit = "ns", .bar = f->bar };
-	size_t i;
 
 	p.of = judged && p.bar ? BAR_RATIO : BAR_NONE;
 	part_measured(&p, arax, native);
@@ -151,17 +150,10 @@ static void report(json_t *result, const struct figure *f, const struct measure 
 		result_part(result, &p);
 		return;
 	}
-	p.unit = "GB/s";
-	p.value = rate(f->bytes, p.value);
-	p.p99 = rate(f->bytes, p.p99);
-	p.floor = rate(f->bytes, p.floor);
+	part_rate(&p, arax, f->bytes);
 	/* The bar of a kernel is of its time: the larger rate is the smaller time. */
-	p.at_least = 1;
 	if (p.bar > 1)
 		p.bar = 1 / p.bar;
-	json_array_clear(p.rounds);
-	for (i = 0; i < arax->rounds; i++)
-		json_array_append_new(p.rounds, json_real(rate(f->bytes, arax->p50[i])));
 	result_part(result, &p);
 }
 

@@ -15,12 +15,14 @@ FIELDS = {
     "floor": float, "ratio": float, "peers": dict, "bar_of": str,
     "parts": list, "machine": dict,
 }
-PARTS = {"floors": 1, "null": 3, "depth": 1, "sleep": 4, "handover": 4, "stream": 1, "starpu": 2,
+PARTS = {"floors": 1, "null": 3, "depth": 1, "sleep": 4, "handover": 4, "access": 7, "stream": 1, "starpu": 2,
          "simscale": 2, "elastic": 6, "grcuda-sim": 11, "cholesky-sim": 5,
          "grcuda": 15, "overhead": 27, "cholesky": 8, "sharing": 7, "graph": 9, "fair": 7, "rodinia": 11,
          "opencl": 5, "cuda": 20, "outofcore": 9}
 # What a bench has besides its parts: the fields of each element.
 LISTS = {
+    "access": ("rows", ("loop", "bytes", "passes", "buffer_gbs", "private_gbs", "memfd_gbs",
+                        "ratio_private", "ratio_memfd", "checked")),
     "grcuda": ("rows", ("program", "size", "tasks", "inferred_ms", "by_hand_ms", "synchronous_ms",
                         "sequential_ms", "ratio_by_hand", "ratio_synchronous", "speedup", "checked")),
     "elastic": ("rows", ("case", "application", "chains", "length", "elastic_ms", "static_ms", "ratio")),
@@ -174,6 +176,9 @@ def columns(folder):
                     # pick_s is of the time that passed, as is wall_s.
                     us, picks = 1e6 * e["cpu_s"] / e["tasks_simulated"], e["pick_s"] / e["wall_s"]
                     f.write(f'{e["policy"]} {us * picks} {us * (1 - picks)}\n')
+                    continue
+                if name == "access":
+                    f.write(f'"{e["loop"]}" {e["ratio_private"]} {e["ratio_memfd"]}\n')
                     continue
                 if name == "rodinia":
                     f.write(f'{e["program"]} {e["ratio"]} {e["cpu_ms"] / e["native_ms"]}\n')
