@@ -48,10 +48,15 @@ LISTS = {
 }
 # And other lists.
 MORE_LISTS = {
+    "grcuda": ("opencl_rows", ("program", "size", "tasks", "inferred_ms", "synchronous_ms",
+                               "ratio_synchronous", "speedup", "rounds", "checked")),
     "elastic": ("percentiles", ("seed", "devices", "applications", "elastic_ms", "static_ms", "ratio",
                                 "elastic_moved_mb", "static_moved_mb", "elastic_used_percent",
                                 "static_used_percent")),
 }
+# What is judged of them, where there are any, as it is on cores.
+CPU_WORST = "beside synchronous, worst"
+OPENCL_WORST = f"OpenCL, {CPU_WORST}"
 # Who runs the same beside Arax, unless "skipped" or a note says why not.
 CHOLESKY_PEERS = {"starpu": "skipped", "openmp": "note_openmp", "sequential": "note_openmp"}
 
@@ -72,7 +77,8 @@ def check(name, path):
     if len(o["parts"]) < PARTS[name]:
         return f"{len(o['parts'])} parts of {PARTS[name]}"
     for lists in (LISTS, MORE_LISTS):
-        if name not in lists:
+        # A note says why there is no OpenCL.
+        if name not in lists or (lists[name][0] == "opencl_rows" and "note_opencl" in o):
             continue
         field, wanted = lists[name]
         if name == "cholesky":
@@ -81,6 +87,9 @@ def check(name, path):
         missing = [w for e in o.get(field, [{}]) for w in wanted if not e.get(w)]
         if missing or not o.get(field):
             return f"{field}: no {missing[0] if missing else 'element'}"
+    bar_of = {part["name"]: part["bar_of"] for part in o["parts"]}
+    if "opencl_rows" in o and bar_of.get(OPENCL_WORST) != bar_of[CPU_WORST]:
+        return f"{OPENCL_WORST} is not judged as {CPU_WORST}"
     bars = [part["met"] for part in o["parts"] if part["bar_of"] != "none"]
     if o.get("met", True) is not (all(bars) if bars else None):
         return f"met: {o.get('met')!r}, of parts {bars}"
