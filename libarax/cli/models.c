@@ -156,12 +156,21 @@ static double at_y(const struct axes *a, double ns)
 	return HEIGHT - BOTTOM - (log10(ns) - a->y0) / (a->y1 - a->y0) * (HEIGHT - TOP - BOTTOM);
 }
 
+/* What no name should have: a terminal obeys it, or it is no character of XML (U+FFFE, U+FFFF). */
+static size_t unwanted(const char *s)
+{
+	return !strncmp(s, "\xef\xbf\xbe", 3) || !strncmp(s, "\xef\xbf\xbf", 3) ? 3 : out_control(s);
+}
+
 static void print_escaped(FILE *f, const char *s)
 {
-	for (; s && *s; s++) {
-		if (strchr("<>&\"", *s))
+	size_t n;
+
+	for (; s && *s; s += n ? n : 1) {
+		n = unwanted(s);
+		if (!n && strchr("<>&\"", *s))
 			fprintf(f, "&#%d;", *s);
-		else if ((unsigned char)*s >= ' ')
+		else if (!n)
 			putc(*s, f);
 	}
 }

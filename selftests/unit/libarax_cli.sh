@@ -289,6 +289,14 @@ END
 # One that has no end has no room.
 is 0 'a plot of a link that takes for ever' bash -c "ulimit -f 1000
 	$arax models --file $tmp/slow.json --plot $tmp/plot.svg"
+cat >"$tmp/names.json" <<'END'
+{"version": 2, "links": [], "models": [{"kernel": "<\u009b2J\u0085\u007f\ufffe\uffff>ä", "device": "d\u001b[m",
+ "backend": "b", "sizes": []}]}
+END
+is 0 'a plot of names that are no text' $arax models --file "$tmp/names.json" --plot "$tmp/plot.svg"
+is 0 'has what is left of them' grep -qF '>&#60;2J&#62;ä on d[m<' "$tmp/plot.svg"
+! command -v python3 >/dev/null ||
+	is 0 'and is XML' python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$tmp/plot.svg"
 is 1 'models without a file' $arax models --file "$tmp/none.json"
 says 'araxd writes it' 'and why'
 echo '{"version": 9, "models": []}' >"$tmp/wrong.json"
