@@ -2,7 +2,8 @@
 # The simulation: the daemon's own graph and scheduler in virtual time.
 
 SIM_SRCS := $(filter-out daemon/sim/main.c,$(sort $(wildcard daemon/sim/*.c))) \
-	    $(sort $(wildcard daemon/graph/*.c)) $(SCHED_SRCS) $(addprefix daemon/memory/,treap.c upcoming.c)
+	    $(sort $(wildcard daemon/graph/*.c)) $(SCHED_SRCS) \
+	    $(addprefix daemon/memory/,treap.c upcoming.c) libarax/admin/mute.c
 SIM_LIBS := $(shell $(PKGCONF) --libs jansson) -lm
 
 $(call program,$(B)/bin/arax-sim,lto,daemon/sim/main.c $(SIM_SRCS),$(SIM_LIBS))

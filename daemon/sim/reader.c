@@ -10,16 +10,7 @@
 #include <string.h>
 
 #include "daemon/sim/locate.h"
-
-void reader_clean(char *text)
-{
-	for (unsigned char *c = (unsigned char *)text; *c; c++) {
-		if (*c < ' ' || *c == 0x7f)
-			*c = '?';
-		else if (c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
-			c[0] = c[1] = '?';	/* U+0080 to U+009F in UTF-8: a CSI is one */
-	}
-}
+#include "libarax/admin/mute.h"
 
 void reader_fail(struct reader *r, int err, const char *key, const char *format, ...)
 {
@@ -37,7 +28,7 @@ void reader_fail(struct reader *r, int err, const char *key, const char *format,
 	line = r->line ? r->line : locate_line(r->text, r->path);
 	snprintf(r->error, r->len, "%s:%d: %s%s%s", r->file, line, r->path, *r->path ? ": " : "",
 		 why);
-	reader_clean(r->error);
+	mute(r->error);
 	reader_leave(r, back);
 	r->err = err;
 }

@@ -25,9 +25,6 @@ struct reader {
 	size_t len;
 };
 
-/* For a terminal: what is quoted from a file may have bytes that one obeys. */
-void reader_clean(char *text);
-
 /* Refuses the value of @key in the present object (or, if NULL, that object). */
 void reader_fail(struct reader *r, int err, const char *key, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));

@@ -15,6 +15,7 @@
 #include "daemon/sim/generate.h"
 #include "daemon/sim/reader.h"
 #include "daemon/sim/trace.h"
+#include "libarax/admin/mute.h"
 
 #define US		1e3	/* ns */
 #define MS		1e6
@@ -754,7 +755,7 @@ int scenario_load(struct scenario *sc, const char *file, const char *text, size_
 		b.r.err = -ENOMEM;
 	} else if (!root) {
 		snprintf(error, len, "%s:%d: column %d: %s", file, je.line, je.column, je.text);
-		reader_clean(error);
+		mute(error);
 		b.r.err = -EINVAL;
 	} else {
 		read_root(&b, root, seed);

@@ -11,6 +11,7 @@
 
 #include "daemon/sim/event.h"
 #include "daemon/sim/reader.h"
+#include "libarax/admin/mute.h"
 
 #define MAX_BYTES	(1ull << 48)
 #define US		1e3	/* ns */
@@ -144,7 +145,7 @@ int trace_line(const struct scenario *sc, struct sim_app *a, void *names, const 
 	obj = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &je);
 	if (!obj) {
 		snprintf(error, len, "%s:%d: column %d: %s", file, line, je.column, je.text);
-		reader_clean(error);
+		mute(error);
 		return -EINVAL;
 	}
 	reader_keys(&r, obj, known);
@@ -202,7 +203,7 @@ static int check_timelines(const struct sim_app *a, json_t *names, const char *p
 			if (*name == 't' && json_integer_value(index) == h->wait - 1)
 				snprintf(error, len, "%s: task %u waits until timeline %s is %" PRIu64 ", and none brings it there",
 					 path, i, name + 2, h->wait_value);
-		reader_clean(error);
+		mute(error);
 	}
 	free(most);
 	return err;

@@ -64,10 +64,6 @@ json_t *out_id(uint64_t id);
 /* At most @size bytes of @s, which need not end; wrong UTF-8 becomes '?'. */
 json_t *out_string(const char *s, size_t size);
 json_t *out_usage(const struct arax_usage *u);
-/* How many bytes at @s a terminal would obey: 0, or those of one character. */
-size_t out_control(const char *s);
-/* They become '?'.  Returns @s. */
-char *out_mute(char *s);
 /* As json_dumpf() to standard output, but what a terminal would obey is escaped. */
 void out_json(const json_t *j, size_t flags);
 /*

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "libarax/admin/mute.h"
 
 #define SYSTEM_FILE	"/var/lib/arax/models.json"
 #define VERSION		2
@@ -159,7 +160,7 @@ static double at_y(const struct axes *a, double ns)
 /* What no name should have: a terminal obeys it, or it is no character of XML (U+FFFE, U+FFFF). */
 static size_t unwanted(const char *s)
 {
-	return !strncmp(s, "\xef\xbf\xbe", 3) || !strncmp(s, "\xef\xbf\xbf", 3) ? 3 : out_control(s);
+	return !strncmp(s, "\xef\xbf\xbe", 3) || !strncmp(s, "\xef\xbf\xbf", 3) ? 3 : mute_at(s);
 }
 
 static void print_escaped(FILE *f, const char *s)
@@ -416,7 +417,7 @@ static int run(const struct command *self, int argc, char **argv)
 				"while it works, and at SIGUSR1\n", file, strerror(errno));
 		else
 			fprintf(stderr, "arax: %s:%d: %s\n", file, je.line,
-				out_mute(je.text));
+				mute(je.text));
 		return EXIT_FAILED;
 	}
 	rows = rows_of(root);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "libarax/admin/mute.h"
 
 json_t *out_u64(uint64_t n)
 {
@@ -129,29 +130,6 @@ static void format_list(char *s, size_t size, json_t *list)
 	}
 }
 
-/* Who may name a cgroup or a program must not speak to the terminal. */
-size_t out_control(const char *s)
-{
-	const unsigned char *c = (const unsigned char *)s;
-
-	if (*c < ' ' || *c == 0x7f)
-		return *c ? 1 : 0;
-	return c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0 ? 2 : 0;	/* U+0080 to U+009F */
-}
-
-char *out_mute(char *s)
-{
-	char *c = s;
-
-	while (*c) {
-		size_t n = out_control(c);
-
-		memset(c, '?', n);
-		c += n ? n : 1;
-	}
-	return s;
-}
-
 static void format_cell(char *s, size_t size, json_t *object, const struct column *c)
 {
 	json_t *j = look_up(object, c->key);
@@ -174,7 +152,7 @@ static void format_cell(char *s, size_t size, json_t *object, const struct colum
 		format_ns(s, size, json_number_value(j));
 	else
 		snprintf(s, size, "%lld", (long long)json_integer_value(j));
-	out_mute(s);
+	mute(s);
 }
 
 /* Width on a terminal, roughly: code points. */
@@ -214,7 +192,7 @@ void out_json(const json_t *j, size_t flags)
 
 	for (; c && *c; c++) {
 		/* jansson escapes those before the blank; the lines' ends are its own. */
-		size_t n = *c == '\n' ? 0 : out_control(c);
+		size_t n = *c == '\n' ? 0 : mute_at(c);
 
 		if (n)
 			printf("\\u%04x", (unsigned char)c[n - 1]);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "libarax/admin/mute.h"
 
 #define MAX_TASKS	20000000u
 
@@ -99,7 +100,7 @@ static int read_lines(struct trace *t, FILE *f, const char *path)
 		task = json_loadb(line, (size_t)n, 0, &error);
 		if (!task || !is_task(task)) {
 			fprintf(stderr, "arax: %s:%zu: not a task as araxd --trace writes them%s%s\n",
-				path, number_of, task ? "" : ": ", task ? "" : out_mute(error.text));
+				path, number_of, task ? "" : ": ", task ? "" : mute(error.text));
 			json_decref(task);
 			free(line);
 			return -1;
@@ -304,8 +305,8 @@ static void put_quoted(const char *s)
 	for (; *s; s++) {
 		if (*s == '"' || *s == '\\')
 			putchar('\\');
-		putchar(out_control(s) ? '?' : *s);
-		s += out_control(s) > 1;
+		putchar(mute_at(s) ? '?' : *s);
+		s += mute_at(s) > 1;
 	}
 }
 
