@@ -72,7 +72,7 @@ static char *read_all(FILE *f, size_t *bytes)
 
 struct arguments {
 	const char *file, *policy, *plot;
-	FILE *drawing;
+	FILE *drawing;		/* what is there already; NULL: made at the end */
 	uint64_t seed;
 	bool seeded, json, ahead, on_lane, bound;
 };
@@ -93,11 +93,26 @@ static int no_plot(const struct arguments *a, int err)
 	return 1;
 }
 
+static int draw(const struct scenario *sc, const struct arguments *a, const struct sim_result *r)
+{
+	FILE *f = a->drawing ? a->drawing : fopen(a->plot, "we");
+	int err;
+
+	if (!f)
+		return no_plot(a, errno);
+	/* A pipe has nothing that could be taken away. */
+	err = ftruncate(fileno(f), 0) && errno != EINVAL ? -errno : report_plot(sc, r, f);
+	if (fclose(f) && !err)
+		err = -errno;
+	if (err && !a->drawing)
+		unlink(a->plot);
+	return err ? no_plot(a, -err) : 0;
+}
+
 static int show(const struct scenario *sc, const struct arguments *a, const struct sim_result *r,
 		const struct sim_bound *bound)
 {
 	json_t *report = report_json(sc, a->policy ? a->policy : sc->policy, r, bound);
-	int err;
 
 	if (a->json) {
 		json_dumpf(report, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(8));
@@ -110,11 +125,7 @@ static int show(const struct scenario *sc, const struct arguments *a, const stru
 		return 1;
 	if (!a->plot)
 		return 0;
-	/* A pipe has nothing that could be taken away. */
-	if (ftruncate(fileno(a->drawing), 0) && errno != EINVAL)
-		return no_plot(a, errno);
-	err = report_plot(sc, r, a->drawing);
-	return err ? no_plot(a, -err) : 0;
+	return draw(sc, a, r);
 }
 
 static int simulate(const struct scenario *sc, const struct arguments *a)
@@ -163,24 +174,24 @@ static int run(const struct arguments *a)
 	return status;
 }
 
-/* Who would find out at the end that there can't be a plot had run all that for nothing. */
-static int run_and_draw(struct arguments *a)
+/*
+ * Who would find out at the end that there can't be a plot had run all that for nothing.  What is
+ * there stays until there is something else; what is not is made at the end, so that who is
+ * interrupted leaves nothing.
+ */
+static int look_at_plot(struct arguments *a)
 {
-	/* What is there stays until there is something else. */
-	int fd = open(a->plot, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666), status;
-	bool made = fd >= 0;
+	int fd = open(a->plot, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 
-	if (!made)
-		fd = open(a->plot, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-	a->drawing = fd >= 0 ? fdopen(fd, "w") : NULL;
-	if (!a->drawing)
-		return no_plot(a, errno);
-	status = run(a);
-	if (status && made)
+	if (fd >= 0) {
 		unlink(a->plot);
-	if (fclose(a->drawing) && !status)
-		return no_plot(a, errno);
-	return status;
+		close(fd);
+		return 0;
+	}
+	/* A pipe has its reader only once. */
+	fd = open(a->plot, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+	a->drawing = fd >= 0 ? fdopen(fd, "w") : NULL;
+	return a->drawing ? 0 : no_plot(a, errno);
 }
 
 int main(int argc, char **argv)
@@ -246,5 +257,5 @@ int main(int argc, char **argv)
 		return optind < argc ? wrong("unexpected", argv[optind + 1]) :
 				       wrong("which scenario?", NULL);
 	a.file = argv[optind];
-	return a.plot ? run_and_draw(&a) : run(&a);
+	return a.plot && look_at_plot(&a) ? 1 : run(&a);
 }

@@ -105,6 +105,14 @@ is 1 'sim has not drawn' $arax sim /nonexistent.json --plot "$tmp/plot.svg"
 is 0 'over what there was' test "$(stat -c %s "$tmp/plot.svg")" = 9999
 is 1 'sim has not drawn anew' $arax sim /nonexistent.json --plot "$tmp/new.svg"
 is 1 'and leaves no file' sh -c "cat $tmp/new.svg"
+mkfifo "$tmp/never.json"
+is 124 'sim is interrupted' timeout -s INT 0.5 $arax sim "$tmp/never.json" --plot "$tmp/new.svg"
+is 1 'and leaves no file either' sh -c "cat $tmp/new.svg"
+is 1 'nor one that could not be drawn' bash -c "trap '' XFSZ; ulimit -f 2
+	$arax sim examples/scenarios/two-tenants.json --no-bound --plot $tmp/new.svg"
+is 1 'not even a part of it' sh -c "cat $tmp/new.svg"
+is 0 'sim draws another' $arax sim examples/scenarios/two-tenants.json --no-bound --plot "$tmp/new.svg"
+is 0 'all of that, too' test "$(tail -c 7 "$tmp/new.svg")" = '</svg>'
 is 0 'sim draws over another' $arax sim examples/scenarios/two-tenants.json --no-bound --plot "$tmp/plot.svg"
 is 0 'all of it' test "$(tail -c 7 "$tmp/plot.svg")" = '</svg>'
 is 1 'sim says what is not written' $arax sim examples/scenarios/two-tenants.json --no-bound --plot /dev/full
