@@ -262,9 +262,13 @@ static int why_not(struct poller *p, const struct graph_node *node)
 	return -ENOMEM;
 }
 
-/* A system call, or as long as one: not the next task's time. */
+/*
+ * The core uses it to look for room in the ring, which may be full: so it learns before what was
+ * taken, also in the midst of a row.  A system call, or as long as one: not the next task's time.
+ */
 static inline void tell_commits(struct poller *p, struct link *l)
 {
+	__atomic_store_n(&l->page->head, l->head, __ATOMIC_RELEASE);
 	l->ops->commit(l);
 	p->exact = false;
 	p->told |= 1u << l->place;

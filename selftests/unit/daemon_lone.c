@@ -143,6 +143,64 @@ START_TEST(so_have_rows)
 }
 END_TEST
 
+static const struct link_ops *link_ops;
+static uint32_t tells, tells_late;
+
+static void commit_and_look(struct link *l)
+{
+	tells++;
+	tells_late += __atomic_load_n(&l->page->head, __ATOMIC_RELAXED) != l->head;
+	link_ops->commit(l);
+}
+
+static void look_at_commits(struct work *w)
+{
+	struct link *l = daemon_poller(d)->links[0];
+	static struct link_ops ops;
+
+	tells = tells_late = 0;
+	link_ops = l->ops;
+	ops = *link_ops;
+	ops.commit = commit_and_look;
+	l->ops = &ops;
+}
+
+static void look_no_more(struct work *w)
+{
+	daemon_poller(d)->links[0]->ops = link_ops;
+}
+
+/* In the midst of a row, too: with a small ring there may be tasks that wait for its room. */
+START_TEST(the_core_knows_of_room_when_it_is_told)
+{
+	static struct work look = { .run = look_at_commits }, no_more = { .run = look_no_more };
+	const uint32_t nr = 24, least = SLOW ? 2 : nr;
+	bool enough = false;
+	uint64_t before;
+	uint32_t first, i;
+
+	poller_post(daemon_poller(d), &look);
+	for (int tries = 0; tries < TRIES && !enough; tries++) {
+		run_short(tries ? 3000 : 300);
+		before = nr_lone();
+		first = row_begin();
+		for (i = 0; i < nr; i++)
+			row_add(i % 3 ? second : buffer, SHORT_US, 10 + i);
+		client_publish_from(&c, first);
+		for (i = 0; i < nr; i++)
+			await(0);
+		enough = nr_lone() >= before + least;
+	}
+	ck_assert(enough);
+	poller_post(daemon_poller(d), &no_more);
+	client_close(&c);
+	daemon_down(d);
+	ck_assert_uint_gt(tells, 0);
+	ck_assert_uint_eq(tells_late, 0);
+	up();
+}
+END_TEST
+
 /* What comes behind one that fails is its dependent or not, as if it had been in the graph. */
 START_TEST(one_of_a_row_fails)
 {
@@ -678,6 +736,7 @@ int main(void)
 	tcase_add_checked_fixture(t, up, down);
 	tcase_add_test(t, who_waits_for_each_has_lone_ones);
 	tcase_add_test(t, so_have_rows);
+	tcase_add_test(t, the_core_knows_of_room_when_it_is_told);
 	tcase_add_test(t, one_of_a_row_fails);
 	tcase_add_test(t, one_of_a_row_runs_on);
 	tcase_add_test(t, what_ended_is_told_by_who_takes_over);
