@@ -51,6 +51,7 @@ struct daemon {
 	int stopped_fd;
 	int lost_fd;
 	bool failed;	/* it ends, and nobody has asked for it */
+	bool left;	/* devices are, as somebody is inside of one */
 };
 
 static const char *config_path(const struct daemon *d)
@@ -373,7 +374,7 @@ static void close_all(struct daemon *d)
 		kernel_link_close(d->kernel);
 	holdings_destroy(d->holdings);
 	if (d->devices)
-		devices_close(d->devices);
+		d->left = !devices_close(d->devices);
 	worker_cgroups_close();
 	if (d->registry)
 		registry_destroy(d->registry);
@@ -518,5 +519,8 @@ int main(int argc, char **argv)
 	run(&d);
 	close_all(&d);
 	log_info("araxd has ended");
+	/* What libraries do at the end of a process would wait for who is inside of them. */
+	if (d.left)
+		_exit(d.failed ? 1 : 0);
 	return d.failed ? 1 : 0;
 }

@@ -58,6 +58,7 @@ struct devices {
 	struct backend *backends;
 	struct filter *filters;
 	struct device_absent *absent;
+	bool left;
 };
 
 /* ------------------------------------------------------------------ */
@@ -498,10 +499,17 @@ int devices_open(const struct config *config, struct devices **devices)
 	return 0;
 }
 
-void devices_close(struct devices *d)
+void devices_leave(struct devices *d)
+{
+	d->left = true;
+}
+
+bool devices_close(struct devices *d)
 {
 	if (!d)
-		return;
+		return true;
+	if (d->left)
+		return false;
 	while (d->nr_devices)
 		device_free_all(d->devices[--d->nr_devices]);
 	while (d->nr_filters) {
@@ -531,6 +539,7 @@ void devices_close(struct devices *d)
 	free(d->filters);
 	free(d->backends);
 	free(d);
+	return true;
 }
 
 /* ------------------------------------------------------------------ */

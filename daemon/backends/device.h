@@ -42,7 +42,10 @@ struct device_absent {
  * plug-in (logged).
  */
 int devices_open(const struct config *config, struct devices **devices);
-void devices_close(struct devices *d);
+/* False: they are as they were, see below, and the process had better end at once. */
+bool devices_close(struct devices *d);
+/* A thread is inside the library of one and may never come back: it can't be closed, nor others of it. */
+void devices_leave(struct devices *d);
 
 /* Whether both run everything equally fast.  With filters on top nobody knows. */
 bool device_is_alike(const struct device *a, const struct device *b);

@@ -9,24 +9,26 @@
 #include "daemon/dispatch/figures.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/run.h"
+#include "daemon/log.h"
 #include "daemon/memory/memory.h"
 #include "daemon/observe/stats.h"
 
 #define SECOND	1000000000u
 #define HANGS_NS	(SECOND / 4)	/* what has not answered by then is not waited for */
+#define LEAVES_SECONDS	1		/* the same at the end */
 
 /* What a thread found of a device. */
 struct sample {
 	struct work work;
 	struct figures_threads *threads;
-	uint32_t device;
+	struct device *dev;
+	uint32_t device;	/* the poller's number of it */
 	bool wanted;
 	bool log;		/* the poller's: what it answers */
 	uint64_t asked_ns;	/* the same; 0: it has answered */
 	bool waits;		/* for a thread to ask it; under the lock */
 	bool has_memory;
 	uint64_t ns;
-	uint64_t used;
 	struct arax_backend_gauges gauges;
 	bool told;		/* they are; else @why not */
 	char why[256];
@@ -40,6 +42,7 @@ struct figures_threads {
 	pthread_mutex_t lock;
 	pthread_cond_t more;
 	bool stop;
+	bool left;			/* by the poller, which is gone: who is last frees this */
 	struct poller *poller;
 	struct work log;
 	bool logs;			/* has been posted */
@@ -48,6 +51,7 @@ struct figures_threads {
 	struct timespec patience;	/* till when it doesn't */
 	pthread_t *threads;		/* room for as many as devices are asked */
 	uint32_t nr, most, idle;
+	uint32_t alive;			/* of them */
 };
 
 /* ------------------------------------------------------------------ */
@@ -116,17 +120,12 @@ void figures_look(struct poller *p)
 /* ------------------------------------------------------------------ */
 /* What others do                                                      */
 
-static void take_sample(struct poller *p, struct sample *s)
+/* It may take as long as it likes: by its end nothing of the poller's need be there. */
+static void take_sample(struct sample *s)
 {
-	struct memory_stats stats;
-
-	s->told = !device_gauges(p->devs[s->device].dev, &s->gauges, s->why, sizeof(s->why));
+	s->told = !device_gauges(s->dev, &s->gauges, s->why, sizeof(s->why));
 	if (!s->told)
 		s->gauges.known = 0;
-	if (s->has_memory) {
-		memory_query(p->memory, s->device, &stats);
-		s->used = stats.used;
-	}
 	s->ns = monotonic_ns();
 }
 
@@ -150,6 +149,7 @@ static int add_thread(struct figures_threads *t)
 		return -EAGAIN;
 	pthread_setname_np(t->threads[t->nr++], "arax-figures");
 	t->idle++;		/* though it may take a while to get there */
+	t->alive++;
 	return 0;
 }
 
@@ -193,30 +193,47 @@ static void begin(struct figures_threads *t, struct sample *s)
 	pthread_cond_signal(&t->more);
 }
 
+static void free_threads(struct figures_threads *t)
+{
+	pthread_cond_destroy(&t->more);
+	pthread_mutex_destroy(&t->lock);
+	free(t->threads);
+	free(t->samples);
+	free(t);
+}
+
 static void *ask_devices(void *arg)
 {
 	struct figures_threads *t = arg;
 	struct sample *s;
+	bool last;
 
 	pthread_mutex_lock(&t->lock);
 	t->idle--;
 	while ((s = await_turn(t))) {
 		begin(t, s);
 		pthread_mutex_unlock(&t->lock);
-		take_sample(t->poller, s);
+		take_sample(s);
 		pthread_mutex_lock(&t->lock);
 		if (t->asking == s)
 			t->asking = NULL;
-		poller_post(t->poller, &s->work);
+		if (!t->stop)
+			poller_post(t->poller, &s->work);
 	}
+	last = !--t->alive && t->left;
+	pthread_cond_broadcast(&t->more);
 	pthread_mutex_unlock(&t->lock);
+	if (last)
+		free_threads(t);
 	return NULL;
 }
 
-static void use_sample(struct poller_device *pd, const struct sample *s)
+static void use_sample(struct poller *p, const struct sample *s)
 {
+	struct poller_device *pd = &p->devs[s->device];
 	const struct arax_backend_gauges *g = &s->gauges;
 	struct figures *f = &pd->figures;
+	struct memory_stats stats;
 
 	f->ns = s->ns;
 	f->known = ARAX_DEVICE_BUSY;
@@ -234,8 +251,9 @@ static void use_sample(struct poller_device *pd, const struct sample *s)
 		f->taken = g->memory_taken;
 	}
 	if (s->has_memory) {
+		memory_query(p->memory, s->device, &stats);
 		f->known |= ARAX_DEVICE_USED;
-		f->used = s->used;
+		f->used = stats.used;
 	}
 	pd->changed = true;
 }
@@ -250,7 +268,7 @@ static void sample_came(struct work *w)
 		stats_gauges(s->device, &s->gauges, s->told ? NULL : s->why);
 	s->log = false;
 	figures_look(p);
-	use_sample(&p->devs[s->device], s);
+	use_sample(p, s);
 	poller_publish_devices(p);
 }
 
@@ -348,21 +366,13 @@ static uint32_t mark_wanted(struct poller *p, struct figures_threads *t)
 
 		s->work.run = sample_came;
 		s->threads = t;
+		s->dev = p->devs[i].dev;
 		s->device = i;
 		s->has_memory = p->memory && memory_has_device(p->memory, i);
 		s->wanted = s->has_memory || device_has_gauges(p->devs[i].dev);
 		nr += s->wanted;
 	}
 	return nr;
-}
-
-static void free_threads(struct figures_threads *t)
-{
-	pthread_cond_destroy(&t->more);
-	pthread_mutex_destroy(&t->lock);
-	free(t->threads);
-	free(t->samples);
-	free(t);
 }
 
 int figures_create(struct poller *p)
@@ -397,18 +407,40 @@ int figures_create(struct poller *p)
 	return err;
 }
 
-void figures_destroy(struct poller *p)
+/* Till none is inside any library, or one is for so long that it may be for ever.  The lock is held. */
+static void await_threads(struct figures_threads *t)
+{
+	struct timespec limit;
+
+	clock_gettime(CLOCK_MONOTONIC, &limit);
+	limit.tv_sec += LEAVES_SECONDS;
+	while (t->alive && pthread_cond_timedwait(&t->more, &t->lock, &limit) != ETIMEDOUT)
+		;
+}
+
+bool figures_destroy(struct poller *p)
 {
 	struct figures_threads *t = p->figures;
+	bool left;
 
 	if (!t)
-		return;
+		return true;
+	p->figures = NULL;
 	pthread_mutex_lock(&t->lock);
 	t->stop = true;
 	pthread_cond_broadcast(&t->more);
+	await_threads(t);
+	left = t->alive;
+	t->left = left;
+	while (left && t->nr)
+		pthread_detach(t->threads[--t->nr]);
 	pthread_mutex_unlock(&t->lock);
+	if (left) {
+		log_warn("a library that was asked for a device's gauges has not answered: its thread is left there, and devices as they are");
+		return false;
+	}
 	while (t->nr)
 		pthread_join(t->threads[--t->nr], NULL);
 	free_threads(t);
-	p->figures = NULL;
+	return true;
 }

@@ -43,8 +43,11 @@ struct figures {
 
 /* Once devices are there.  -EAGAIN, -ENOMEM. */
 int figures_create(struct poller *p);
-/* Nobody polls any more; devices and their memory are still there. */
-void figures_destroy(struct poller *p);
+/*
+ * Nobody polls any more; devices are still there.  False: somebody is inside a device's library, and
+ * may be for ever: so that is to stay.
+ */
+bool figures_destroy(struct poller *p);
 /* (poller) Several times a second while anything runs. */
 void figures_look(struct poller *p);
 /* Devices' gauges to the log, each when it has answered.  Any thread. */

@@ -127,7 +127,7 @@ struct poller {
 	struct sched *sched;
 	const struct config *config;
 	const struct registry *registry;
-	const struct devices *devices;
+	struct devices *devices;
 	struct poller_device *devs;
 	struct work *kept;		/* of @work, for the next turn: see do_work() */
 	struct trace *trace;		/* NULL: nobody wants to know */

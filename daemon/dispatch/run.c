@@ -1701,7 +1701,8 @@ void runs_destroy(struct poller *p)
 	struct run *run;
 	uint32_t i;
 
-	figures_destroy(p);
+	if (!figures_destroy(p))
+		devices_leave(p->devices);
 	if (p->memory)
 		memory_stop(p->memory);
 	ahead_stop_all(p);

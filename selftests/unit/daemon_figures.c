@@ -60,9 +60,11 @@ int __wrap_device_gauges(const struct device *dev, struct arax_backend_gauges *g
 int __wrap_device_gauges(const struct device *dev, struct arax_backend_gauges *g, char *why,
 			 uint32_t len)
 {
+	const uint32_t place = place_of(dev);
+
 	(void)len;
 	__atomic_fetch_add(&vendor.calls, 1, __ATOMIC_ACQ_REL);
-	while (GET(slow) || GET(hangs) >> place_of(dev) & 1)
+	while (GET(slow) || GET(hangs) >> place & 1)
 		usleep(1000);
 	*g = (struct arax_backend_gauges){ .size = sizeof(*g) };
 	why[0] = '\0';
@@ -308,6 +310,30 @@ START_TEST(one_that_hangs_hides_no_others)
 }
 END_TEST
 
+/* Nor does it keep araxd from ending; if it answers after all, nothing of the poller's is there. */
+START_TEST(one_that_hangs_lets_araxd_end)
+{
+	static struct devices *left;
+	uint64_t began;
+
+	SET(there, true);
+	up(THREE);
+	ck_assert(comes_true((look_at(0), is_told(0) && is_told(1) && is_told(2)), 1000));
+	SET(hangs, 2);
+	ck_assert(comes_true((look_at(0), !is_told(1) && is_told(2)), 1000));
+	left = daemon_poller(d)->devices;
+	began = wait_now_ns();
+	alarm(WAIT_S);
+	down();
+	alarm(0);
+	ck_assert_uint_lt(wait_now_ns() - began, WAIT_S * SECOND);
+	ck_assert_uint_eq(threads(), 1);
+	ck_assert(!devices_close(left));
+	SET(hangs, 0);
+	ck_assert(comes_true(!threads(), 1000));
+}
+END_TEST
+
 static char lines[16384];
 
 /* Of the log, as it is now. */
@@ -366,6 +392,7 @@ int main(void)
 	tcase_add_test(t, nobody_waits_for_it);
 	tcase_add_test(t, one_that_hangs_hides_no_others);
 	tcase_add_test(t, one_that_hangs_keeps_no_log);
+	tcase_add_test(t, one_that_hangs_lets_araxd_end);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
