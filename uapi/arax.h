@@ -881,7 +881,7 @@ struct arax_counter {
  * struct arax_usage - what is used, and the limits that hold
  * @scope:	ARAX_USAGE_*
  * @device_ns:	device time charged so far
- * @wait_ns:	time tasks waited for a device (share of it: pressure)
+ * @wait_ns:	from submission to start, of all tasks together
  * @weight:	device_time.weight, 1..10000
  * @max_ns, @period_ns: device_time.max; ARAX_LIMIT_MAX if unlimited
  */
@@ -1102,6 +1102,38 @@ struct arax_charge {
 	__s64 delta __attribute__((aligned(8)));
 };
 
+/**
+ * struct arax_tenant_news - what has come to a tenant's figures since they were told last
+ * @id:		its own
+ *
+ * The rest is added to what struct arax_tenant has under these names.  The core adds nothing up
+ * the tree: where two below wait at the same time, one above has waited once.
+ */
+struct arax_tenant_news {
+	__aligned_u64 id;
+	__aligned_u64 nr_periods;
+	__aligned_u64 nr_throttled;
+	__aligned_u64 throttled_ns;
+	__aligned_u64 waiting_ns;
+};
+
+#define ARAX_TELL_MAX	16
+
+/**
+ * struct arax_tenants_tell - how tenants wait
+ * @count:	of @news; 0: none has, so far
+ * @unknown:	out: of these, that were of no tenant, or of one that is no more: skipped
+ *
+ * For averages to be right a mediator tells while a tenant waits, too, several times a second.
+ */
+struct arax_tenants_tell {
+	__u32 size;
+	__u32 flags;
+	__u32 count;
+	__u32 unknown;
+	struct arax_tenant_news news[ARAX_TELL_MAX];
+};
+
 struct arax_kernel_publish {
 	__u32 size;
 	__u32 id;		/* out */
@@ -1141,6 +1173,17 @@ struct arax_limit {
  *
  * There are those that are in use, or were given a limit or weight and have a cgroup
  * still, and all above.  ENOENT: past the last, or the cgroup has been removed.
+ *
+ * What is from @nr_periods on, all out, is 0 unless ARAX_TENANT_STAT.  With @usage.device_ns it
+ * is device_time.stat and pressure:
+ *
+ * @nr_periods:	of device_time.max, in which it had device time or was throttled
+ * @nr_throttled: of these, in which it was throttled: a task of it, or of one below, was ready
+ *		and did not start since the maximum was used up
+ * @throttled_ns: time in which it was
+ * @waiting_ns:	time in which some ready task of it, or of one below, had no device, whatever for
+ * @waiting_avg: share of time in which that was so, as moving averages over about 10, 60 and
+ *		300 s, in hundredths of a per cent
  */
 struct arax_tenant {
 	__u32 size;
@@ -1151,10 +1194,18 @@ struct arax_tenant {
 	char path[256];
 	__u32 flags;
 	__u32 pad;
+	__aligned_u64 nr_periods;
+	__aligned_u64 nr_throttled;
+	__aligned_u64 throttled_ns;
+	__aligned_u64 waiting_ns;
+	__u32 waiting_avg[3];
+	__u32 pad2;
 };
 
 /* The cgroup is removed: the tenant goes, limits and all, with the last charge. */
 #define ARAX_TENANT_GONE	0x1
+/* Some mediator has told how tenants wait. */
+#define ARAX_TENANT_STAT	0x2
 
 /* The first context with an id of at least @id; ENOENT past the last. */
 struct arax_context {
@@ -1215,6 +1266,7 @@ struct arax_kill {
 #define ARAX_NR_DEVICE_PUBLISH		0x85
 #define ARAX_NR_KERNEL_PUBLISH		0x86
 #define ARAX_NR_TASK_EXPLAIN		0x87
+#define ARAX_NR_TENANTS_TELL		0x88
 #define ARAX_NR_LIMIT_SET		0x90
 #define ARAX_NR_TENANT_QUERY		0x91
 #define ARAX_NR_CONTEXT_QUERY		0x92
@@ -1254,6 +1306,7 @@ struct arax_kill {
 #define ARAX_IOC_DEVICE_PUBLISH	ARAX_IOC(ARAX_NR_DEVICE_PUBLISH, struct arax_device)
 #define ARAX_IOC_KERNEL_PUBLISH	ARAX_IOC(ARAX_NR_KERNEL_PUBLISH, struct arax_kernel_publish)
 #define ARAX_IOC_TASK_EXPLAIN	ARAX_IOC(ARAX_NR_TASK_EXPLAIN, struct arax_task_why)
+#define ARAX_IOC_TENANTS_TELL	ARAX_IOC(ARAX_NR_TENANTS_TELL, struct arax_tenants_tell)
 #define ARAX_IOC_LIMIT_SET	ARAX_IOC(ARAX_NR_LIMIT_SET, struct arax_limit)
 #define ARAX_IOC_TENANT_QUERY	ARAX_IOC(ARAX_NR_TENANT_QUERY, struct arax_tenant)
 #define ARAX_IOC_CONTEXT_QUERY	ARAX_IOC(ARAX_NR_CONTEXT_QUERY, struct arax_context)

@@ -70,6 +70,7 @@ CORE_CALL(commit, commit)
 CORE_CALL(buffer_get, buffer_get)
 CORE_CALL(mediator_charge, charge)
 CORE_CALL(task_explain, task_why)
+CORE_CALL(tenants_tell, tenants_tell)
 CORE_CALL(device_publish, device)
 CORE_CALL(kernel_publish, kernel_publish)
 CORE_CALL(limit_set, limit)
@@ -127,6 +128,7 @@ static const struct core_call calls[] = {
 	CALL(DEVICE_PUBLISH, call_device_publish, arax_device, name, M),
 	CALL(KERNEL_PUBLISH, call_kernel_publish, arax_kernel_publish, text, M),
 	CALL(TASK_EXPLAIN, call_task_explain, arax_task_why, text, M),
+	CALL(TENANTS_TELL, call_tenants_tell, arax_tenants_tell, news, M),
 	CALL(LIMIT_SET, call_limit_set, arax_limit, period_ns, A),
 	CALL(TENANT_QUERY, call_tenant_query, arax_tenant, pad, A),
 	CALL(CONTEXT_QUERY, call_context_query, arax_context, comm, A),

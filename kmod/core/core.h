@@ -163,6 +163,27 @@ struct core_counter {
 	core_atomic events;
 };
 
+/**
+ * struct core_pressure - how a tenant waits for devices, see pressure.c; core->lock
+ * @waiting_ns:	so far
+ * @taken_ns:	of it, what is in the averages
+ * @taken_at, @next_at: when that was last looked at, and will be; 0: it never waited
+ * @avg:	shares of time, in 2^-CORE_SHARE_BITS
+ */
+struct core_pressure {
+	u64 waiting_ns;
+	u64 taken_ns;
+	u64 taken_at;
+	u64 next_at;
+	u32 avg[3];
+	/* These are only kept. */
+	u64 nr_periods;
+	u64 nr_throttled;
+	u64 throttled_ns;
+};
+
+#define CORE_SHARE_BITS	20
+
 /* Of an object that is found by its id, see id_tree.c; it may be found once. */
 struct core_node {
 	u64 id;
@@ -206,6 +227,7 @@ struct core_tenant {
 	u32 buffers;			/* of a user: their ids, which are few for all */
 	core_atomic handles;		/* of a user: see core_client_add() */
 	struct clist idle;		/* core->idle, while it has no reference */
+	struct core_pressure pressure;
 	void *link;			/* the link's own, see tenant_gone */
 	char path[256];
 };
@@ -565,6 +587,7 @@ struct core {
 	struct core_device *devices[CORE_MAX_DEVICES];
 	u32 nr_devices;
 	bool asked;		/* the mediator, for their figures, and has not answered */
+	bool tenants_told;	/* some mediator has told how tenants wait */
 	u64 asked_ns;		/* when it was asked last */
 	struct core_kernel *kernels[CORE_MAX_KERNELS];	/* published by release */
 	u32 nr_kernels;
@@ -801,6 +824,11 @@ void core_uncharge_tasks(struct core *core, struct core_tenant *t, struct core_t
 int core_limit_set(struct core *core, const struct arax_limit *a);
 int core_tenant_query(struct core *core, struct arax_tenant *a);
 void core_tenant_usage(struct core *core, struct core_tenant *t, struct arax_usage *u);
+/* pressure.c */
+int core_tenants_tell(struct core *core, struct arax_tenants_tell *a);
+/* It has waited for @ns until @now, since that was told last; then what is known at @now. */
+void core_pressure_add(struct core_pressure *p, u64 ns, u64 now);
+void core_pressure_at(struct core_pressure *p, u64 now);
 /* Those that are left when all clients and buffers are gone. */
 void core_tenants_destroy(struct core *core);
 
@@ -1172,6 +1200,7 @@ union core_args {
 	struct arax_commit commit;
 	struct arax_buffer_get buffer_get;
 	struct arax_charge charge;
+	struct arax_tenants_tell tenants_tell;
 	struct arax_kernel_publish kernel_publish;
 	struct arax_limit limit;
 	struct arax_tenant tenant;

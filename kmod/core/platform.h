@@ -13,6 +13,7 @@
 #include <linux/errno.h>
 #include <linux/kernel.h>
 #include <linux/limits.h>
+#include <linux/math64.h>
 #include <linux/string.h>
 #include <linux/mutex.h>
 #include <linux/spinlock.h>
@@ -67,6 +68,7 @@ static inline bool core_atomic_try_cmpxchg(core_atomic *a, u64 *old, u64 new)
 #define core_noinline		noinline
 
 #define core_now_ns()		ktime_get_ns()
+#define core_div(a, b)		div64_u64(a, b)
 
 static inline void *core_alloc(size_t n)
 {
@@ -195,6 +197,8 @@ static inline bool core_warn(bool bad, const char *what, const char *file, int l
 
 #define check_add_overflow(a, b, d)	__builtin_add_overflow(a, b, d)
 #define check_mul_overflow(a, b, d)	__builtin_mul_overflow(a, b, d)
+
+#define core_div(a, b)		((u64)(a) / (u64)(b))
 
 static inline u64 core_now_ns(void)
 {

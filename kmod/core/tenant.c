@@ -470,6 +470,23 @@ static struct core_tenant *first_from(struct core *core, u64 id)
 	return t;
 }
 
+/* device_time.stat and pressure. */
+static void fill_stat(struct core_tenant *t, struct arax_tenant *a)
+{
+	struct core_pressure *p = &t->pressure;
+	u32 i;
+
+	core_pressure_at(p, core_now_ns());
+	a->nr_periods = p->nr_periods;
+	a->nr_throttled = p->nr_throttled;
+	a->throttled_ns = p->throttled_ns;
+	a->waiting_ns = p->waiting_ns;
+	for (i = 0; i < ARRAY_SIZE(p->avg); i++)
+		a->waiting_avg[i] = (u32)(((u64)p->avg[i] * 10000 + (1u << (CORE_SHARE_BITS - 1))) >>
+					  CORE_SHARE_BITS);
+	a->pad2 = 0;
+}
+
 int core_tenant_query(struct core *core, struct arax_tenant *a)
 {
 	struct core_tenant *t, *held = NULL;
@@ -493,7 +510,9 @@ int core_tenant_query(struct core *core, struct arax_tenant *a)
 		a->parent = t->parent ? t->parent->id : 0;
 		memcpy(a->path, t->path, sizeof(a->path));
 		a->flags = gone(core, t) ? ARAX_TENANT_GONE : 0;
+		a->flags |= core->tenants_told ? ARAX_TENANT_STAT : 0;
 		a->pad = 0;
+		fill_stat(t, a);
 	}
 	if (held)
 		core_tenant_put(core, held);

@@ -46,6 +46,7 @@ static const struct call_row {
 	ROW(BUFFER_GET, arax_buffer_get, MEDIATOR),
 	ROW(CHARGE, arax_charge, MEDIATOR),
 	ROW(TASK_EXPLAIN, arax_task_why, MEDIATOR),
+	ROW(TENANTS_TELL, arax_tenants_tell, MEDIATOR),
 	ROW(DEVICE_PUBLISH, arax_device, MEDIATOR),
 	ROW(KERNEL_PUBLISH, arax_kernel_publish, MEDIATOR),
 	ROW(LIMIT_SET, arax_limit, ADMIN),
@@ -102,6 +103,9 @@ static void hopeless(const struct call_row *r, void *arg)
 	case ARAX_NR_CHARGE:
 		((struct arax_charge *)arg)->resource = 99;
 		break;
+	case ARAX_NR_TENANTS_TELL:
+		((struct arax_tenants_tell *)arg)->flags = ~0u;
+		break;
 	case ARAX_NR_LIMIT_SET:
 		((struct arax_limit *)arg)->what = 99;
 		break;
@@ -117,6 +121,8 @@ static uint32_t least(const struct call_row *r)
 	case ARAX_NR_DEVICE_QUERY:
 	case ARAX_NR_DEVICE_PUBLISH:
 		return offsetof(struct arax_device, reason);
+	case ARAX_NR_TENANT_QUERY:
+		return offsetof(struct arax_tenant, nr_periods);
 	}
 	return r->size;
 }

@@ -271,6 +271,7 @@ static void run_mediator(void)
 	struct arax_fetch f = { .deadline_ns = ARAX_DEADLINE_NONE };
 	struct arax_charge h = { .resource = ARAX_RES_MEMORY, .delta = PAGE };
 	struct arax_task_why why = { .text = "because" };
+	struct arax_tenants_tell told = { .count = 1 };
 	struct arax_commit co = { .count = 1 };
 	const struct arax_dispatch *d;
 	struct arax_buffer_create b;
@@ -303,6 +304,8 @@ static void run_mediator(void)
 	TRY_MAP(g.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, g.fd, 0);
 	h.context = c.init.context;
 	TRY_IOCTL(m.fd, CHARGE, &h);
+	TRY_IOCTL(m.fd, TENANTS_TELL, &told);
+	CHECK(told.unknown == 1);
 }
 
 static void dies_with_a_task(void *arg)

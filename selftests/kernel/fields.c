@@ -505,6 +505,9 @@ KTEST(mediator_calls)
 	    .context = c.init.context, .delta = INT64_MIN);
 	BAD(m.fd, CHARGE, arax_charge, EINVAL, .resource = ARAX_RES_DEVICE_MEMORY,
 	    .context = c.init.context, .delta = -1);
+	BAD(m.fd, TENANTS_TELL, arax_tenants_tell, EOPNOTSUPP, .flags = 1);
+	BAD(m.fd, TENANTS_TELL, arax_tenants_tell, EINVAL, .count = ARAX_TELL_MAX + 1);
+	BAD(m.fd, TENANTS_TELL, arax_tenants_tell, EINVAL, .count = ~0u);
 	mediator_close(&m);
 	client_close(&c);
 }

@@ -877,6 +877,74 @@ static uint64_t fdinfo(int fd, const char *key)
 	return value;
 }
 
+static void tell(struct mediator *m, struct arax_tenants_tell *a, uint32_t count)
+{
+	a->size = sizeof(*a);
+	a->count = count;
+	CHECK_OK(CALL(m->fd, TENANTS_TELL, a));
+}
+
+/* What a mediator tells of a tenant is that one's, whoever is the mediator then, until it goes. */
+KTEST(how_tenants_wait_is_told)
+{
+	struct arax_tenants_tell a = { 0 };
+	struct arax_tenant t;
+	struct mediator m;
+	struct client c;
+	uint32_t i;
+
+	set_up();
+	mediator_open(&m, 0);
+	tell(&m, &a, 0);
+	t = tenant_query(ctl, leaf);
+	CHECK(t.flags & ARAX_TENANT_STAT);
+	CHECK_EQ(t.waiting_ns + t.nr_periods + t.nr_throttled + t.throttled_ns, 0);
+	CHECK_EQ(t.waiting_avg[0] + t.waiting_avg[1] + t.waiting_avg[2], 0);
+	cgroup_enter(LEAF);
+	client_open(&c, 4, 128, 0);
+	for (i = 0; i < ARAX_TELL_MAX; i++)
+		a.news[i] = (struct arax_tenant_news){
+			.id = tenant_query(ctl, leaf).id, .nr_periods = 3, .nr_throttled = 2,
+			.throttled_ns = 1000, .waiting_ns = 2000,
+		};
+	a.news[5].id = ~0ull;
+	a.news[6].id = 0;
+	a.news[7].id = tenant_query(ctl, mid).id;
+	tell(&m, &a, ARAX_TELL_MAX);
+	CHECK_EQ(a.unknown, 2);
+	/* No more than were counted. */
+	tell(&m, &a, 1);
+	CHECK_EQ(a.unknown, 0);
+	mediator_close(&m);
+	t = tenant_query(ctl, leaf);
+	CHECK_EQ(t.nr_periods, 14 * 3);
+	CHECK_EQ(t.nr_throttled, 14 * 2);
+	CHECK_EQ(t.throttled_ns, 14 * 1000);
+	CHECK_EQ(t.waiting_ns, 14 * 2000);
+	CHECK_EQ(tenant_query(ctl, mid).waiting_ns, 2000);
+	/* Nothing goes up by itself: two of those below may have waited at the same time. */
+	CHECK_EQ(tenant_query(ctl, top).waiting_ns, 0);
+	CHECK_EQ(tenant_query(ctl, top).nr_periods, 0);
+	/* Ten seconds of it, as if they were over: some of a step is known at once. */
+	mediator_open(&m, 0);
+	a.news[0] = (struct arax_tenant_news){ .id = t.id, .waiting_ns = 10000 * MS };
+	tell(&m, &a, 1);
+	sleep_ms(2100);
+	t = tenant_query(ctl, leaf);
+	CHECK(t.waiting_avg[0] > 1000 && t.waiting_avg[0] <= 10000);
+	CHECK(t.waiting_avg[1] < t.waiting_avg[0] && t.waiting_avg[2] < t.waiting_avg[1]);
+	CHECK(t.waiting_avg[2] > 0);
+	mediator_close(&m);
+	client_close(&c);
+	cgroup_enter("");
+	tear_down();
+	/* The same name is another tenant. */
+	set_up();
+	t = tenant_query(ctl, leaf);
+	CHECK_EQ(t.waiting_ns + t.nr_periods + t.waiting_avg[0], 0);
+	tear_down();
+}
+
 KTEST(query_and_fdinfo_agree)
 {
 	struct arax_context x = { .size = sizeof(x) };

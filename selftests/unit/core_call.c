@@ -20,7 +20,7 @@ START_TEST(table)
 		/* The clients' numbers are below 0x80. */
 		ck_assert_int_eq(!!(call->flags & CORE_ROLE_CLIENT), nr < 0x80);
 	}
-	ck_assert_uint_eq(n, 36);
+	ck_assert_uint_eq(n, 37);
 	ck_assert_ptr_null(core_call_find(0));
 	ck_assert_ptr_null(core_call_find(0xffffffff));
 	ck_assert_ptr_null(core_call_find(ARAX_NR_CONTEXT_KILL + 1));

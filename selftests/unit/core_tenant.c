@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Tenants: charges, limits, events, users' defaults. */
+#include <math.h>
+
 #include "core_fixture.h"
 
 static struct core_tenant *user(struct fx *fx, u32 uid)
@@ -176,6 +178,204 @@ START_TEST(query)
 	a.tenant.cgroup_fd = 50;
 	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_TENANT_QUERY, &a), -EBADF);
 	fx_free(fx);
+}
+END_TEST
+
+static struct arax_tenant tenant_at(struct fx *fx, int fd)
+{
+	union core_args a = { 0 };
+
+	memset(&a, 0xff, sizeof(a));
+	a.tenant.cgroup_fd = fd;
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_TENANT_QUERY, &a), 0);
+	return a.tenant;
+}
+
+START_TEST(told)
+{
+	union core_args a = { 0 }, keep;
+	struct fx *fx = fx_new(NULL);
+	struct arax_tenant t = tenant_at(fx, 2);
+
+	ck_assert_uint_eq(t.flags, 0);
+	ck_assert_uint_eq(t.waiting_ns | t.nr_periods | t.nr_throttled | t.throttled_ns, 0);
+	ck_assert_uint_eq(t.waiting_avg[0] | t.waiting_avg[1] | t.waiting_avg[2] | t.pad2, 0);
+	a.tenants_tell.flags = 1;
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_TENANTS_TELL, &a), -EOPNOTSUPP);
+	a.tenants_tell.flags = 0;
+	a.tenants_tell.count = ARAX_TELL_MAX + 1;
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_TENANTS_TELL, &a), -EINVAL);
+	ck_assert_uint_eq(tenant_at(fx, 2).flags, 0);
+	/* Of none: that there are none so far. */
+	a.tenants_tell.count = 0;
+	a.tenants_tell.news[0] = (struct arax_tenant_news){ .id = 300, .waiting_ns = 1 };
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_TENANTS_TELL, &a), 0);
+	ck_assert_uint_eq(tenant_at(fx, 2).flags, ARAX_TENANT_STAT);
+	ck_assert_uint_eq(tenant_at(fx, 2).waiting_ns, 0);
+	/* Its own, and nobody's above; who is not there is counted, whatever he is between. */
+	a.tenants_tell.count = ARAX_TELL_MAX;
+	for (u32 i = 0; i < ARAX_TELL_MAX; i++)
+		a.tenants_tell.news[i] = (struct arax_tenant_news){ .id = 21, .waiting_ns = 5 };
+	a.tenants_tell.news[3] = (struct arax_tenant_news){
+		.id = 300, .nr_periods = 7, .nr_throttled = 3, .throttled_ns = 1000,
+		.waiting_ns = 2000,
+	};
+	a.tenants_tell.news[ARAX_TELL_MAX - 1].id = 20;
+	a.tenants_tell.news[0].id = ~0ull;
+	keep = a;
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_TENANTS_TELL, &a), 0);
+	ck_assert_uint_eq(a.tenants_tell.unknown, ARAX_TELL_MAX - 2);
+	a = keep;
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_TENANTS_TELL, &a), 0);
+	t = tenant_at(fx, 2);
+	ck_assert_uint_eq(t.nr_periods, 14);
+	ck_assert_uint_eq(t.nr_throttled, 6);
+	ck_assert_uint_eq(t.throttled_ns, 2000);
+	ck_assert_uint_eq(t.waiting_ns, 4000);
+	ck_assert_uint_eq(tenant_at(fx, 1).waiting_ns, 10);
+	ck_assert_uint_eq(tenant_at(fx, 1).nr_periods, 0);
+	ck_assert_uint_eq(tenant_at(fx, 0).waiting_ns, 0);
+	/* They are the tenant's, and not of who has told them. */
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	fx_die(fx);
+	ck_assert_uint_eq(tenant_at(fx, 2).waiting_ns, 4000);
+	ck_assert_uint_eq(tenant_at(fx, 2).flags, ARAX_TENANT_STAT);
+	fx_free(fx);
+}
+END_TEST
+
+/* Nor does a cgroup that is made anew have the old one's. */
+START_TEST(told_of_another)
+{
+	union core_args a = { 0 };
+	struct fx *fx = fx_new(NULL);
+	struct core_tenant *t;
+
+	core_mutex_lock(&fx->core->lock);
+	core_tenant_get(fx->core, 500, fx->tenants[0], "/x");
+	core_mutex_unlock(&fx->core->lock);
+	a.tenants_tell.count = 1;
+	a.tenants_tell.news[0] = (struct arax_tenant_news){ .id = 500, .waiting_ns = 9 };
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_TENANTS_TELL, &a), 0);
+	core_mutex_lock(&fx->core->lock);
+	t = core_tenant_of(*core_tree_place(&fx->core->tenants, 500));
+	ck_assert_uint_eq(t->pressure.waiting_ns, 9);
+	core_tenant_put(fx->core, t);
+	core_mutex_unlock(&fx->core->lock);
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_TENANTS_TELL, &a), 0);
+	ck_assert_uint_eq(a.tenants_tell.unknown, 1);
+	core_mutex_lock(&fx->core->lock);
+	t = core_tenant_get(fx->core, 500, fx->tenants[0], "/x");
+	ck_assert_uint_eq(t->pressure.waiting_ns, 0);
+	core_tenant_put(fx->core, t);
+	core_mutex_unlock(&fx->core->lock);
+	fx_free(fx);
+}
+END_TEST
+
+#define S	1000000000ull
+
+/* In hundredths of a per cent. */
+static int share(const struct core_pressure *p, int i)
+{
+	return (int)((u64)p->avg[i] * 10000 >> CORE_SHARE_BITS);
+}
+
+/* What the definition says: @old faded for @seconds towards @to. */
+static int faded(double old, double to, double seconds, double of)
+{
+	return (int)(to + (old - to) * exp(-seconds / of));
+}
+
+static void near(int got, int want)
+{
+	/* The factors have eleven bits, and a step may be on its way. */
+	ck_assert_msg(abs(got - want) <= 200, "%d, not %d", got, want);
+}
+
+START_TEST(averages)
+{
+	static const double of[] = { 10, 60, 300 };
+	struct core_pressure p = { 0 };
+	u64 now = 1000 * S;
+	int i, k, was[3];
+
+	/* Not told of anything yet. */
+	core_pressure_at(&p, now);
+	ck_assert_int_eq(share(&p, 0), 0);
+	/* All the time, a hundred ms at a time. */
+	for (k = 0; k < 300; k++)
+		core_pressure_add(&p, S / 10, now += S / 10);
+	ck_assert_uint_eq(p.waiting_ns, 30 * S);
+	for (i = 0; i < 3; i++)
+		near(share(&p, i), faded(0, 10000, 30, of[i]));
+	for (; k < 60000; k++)
+		core_pressure_add(&p, S / 10, now += S / 10);
+	for (i = 0; i < 3; i++)
+		ck_assert_int_ge(share(&p, i), 9999);
+	/* A third of it. */
+	for (k = 0; k < 200; k++)
+		core_pressure_add(&p, S / 30, now += S / 10);
+	for (i = 0; i < 3; i++) {
+		was[i] = share(&p, i);
+		near(was[i], faded(10000, 3333, 20, of[i]));
+	}
+	/* Not at all, looked at once and in steps. */
+	for (k = 0; k < 400; k++)
+		core_pressure_at(&p, now += S / 10);
+	for (i = 0; i < 3; i++) {
+		near(share(&p, i), faded(was[i], 0, 40, of[i]));
+		was[i] = share(&p, i);
+	}
+	core_pressure_at(&p, now += 100 * S);
+	for (i = 0; i < 3; i++)
+		near(share(&p, i), faded(was[i], 0, 100, of[i]));
+	core_pressure_at(&p, now += 1000000 * S);
+	for (i = 0; i < 3; i++)
+		ck_assert_int_eq(share(&p, i), 0);
+	/* Time that goes back changes nothing. */
+	core_pressure_at(&p, now - 50 * S);
+	core_pressure_at(&p, 0);
+	/* Much at once is no more than all; the rest is in what follows. */
+	core_pressure_add(&p, 10 * S, now += 2 * S);
+	for (i = 0; i < 3; i++)
+		ck_assert_int_le(share(&p, i), 10000);
+	k = share(&p, 0);
+	ck_assert_int_gt(k, 0);
+	core_pressure_at(&p, now += 2 * S);
+	ck_assert_int_gt(share(&p, 0), k);
+	core_pressure_add(&p, ~0ull, now += 2 * S);
+	core_pressure_at(&p, ~0ull);
+	for (i = 0; i < 3; i++)
+		ck_assert_int_le(share(&p, i), 10000);
+	/* The first time soon after the clock's start. */
+	p = (struct core_pressure){ 0 };
+	core_pressure_add(&p, 3 * S, S);
+	core_pressure_add(&p, S, 3 * S);
+	ck_assert_int_gt(share(&p, 0), 0);
+}
+END_TEST
+
+/* However it is looked at, no moment stands for much more than it is. */
+START_TEST(any_looks)
+{
+	struct core_pressure p = { 0 };
+	u64 now = 7 * S, gap, waited;
+	int k;
+
+	for (k = 0; k < 100000; k++) {
+		gap = (u64)rand() * 37 % (k % 7 ? S / 5 : 9 * S);
+		now += gap;
+		waited = gap / 2;
+		if (k % 3)
+			core_pressure_add(&p, waited, now);
+		else
+			core_pressure_add(&p, 0, now);
+		core_pressure_at(&p, now);
+		ck_assert_int_le(share(&p, 0), 7000);
+		ck_assert_int_le(share(&p, 2), 5000);
+	}
+	ck_assert_int_gt(share(&p, 2), 2000);
 }
 END_TEST
 
@@ -458,6 +658,10 @@ Suite *core_tenant_suite(void)
 	tcase_add_test(tc, overflow);
 	tcase_add_test(tc, limit_errors);
 	tcase_add_test(tc, query);
+	tcase_add_test(tc, told);
+	tcase_add_test(tc, told_of_another);
+	tcase_add_test(tc, averages);
+	tcase_add_test(tc, any_looks);
 	tcase_add_test(tc, life);
 	tcase_add_test(tc, task_events);
 	tcase_add_test(tc, recreated);
