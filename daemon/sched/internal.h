@@ -6,6 +6,7 @@
  *   level.c	how far turns have come, on each device
  *   program.c	a tenant's programs and their turn
  *   share.c	the tenants' parts: weights and maxima
+ *   waits.c	how long tenants wait
  *   follow.c	tasks whose data is there, where memory is short
  *   next.c	who would be given a busy device next
  *   model.c	run times learnt
@@ -33,11 +34,17 @@
  * struct sched_cap - device_time.max of a tenant and all below it
  * @start_ns:	of the present period
  * @spent_ns:	in it, with what earlier ones left owing
+ * @held:	tenants that wait for a period to come, it and those below
+ * @seen_ns:	while there are some: till then they are in its figures
+ * @counted_ns, @throttled_ns: periods that began before are in nr_periods, in nr_throttled
  */
 struct sched_cap {
 	uint64_t max_ns, period_ns;
 	uint64_t start_ns;
 	uint64_t spent_ns;
+	uint64_t seen_ns;
+	uint64_t counted_ns, throttled_ns;
+	uint32_t held;
 };
 
 /**
@@ -172,6 +179,11 @@ struct program_heap {
  * @blocked:	its maximum is used up; in the list of those, until then
  * @later:	while a pick looks for who is first: its start tag where it would go
  * @waited:	since it came it had a task wait that an idle device could have run
+ * @came:	in the scheduler's list of those that had a task queued since a pick found nothing
+ * @waits:	a pick found nothing for a task of its own; @held: until a period to come
+ * @waiters:	1 for that, and those directly below that have some
+ * @waited_to:	while there are: till then it is in @stat
+ * @listed:	in the list of those that may have something there
  */
 struct sched_flow {
 	const struct graph_node *first;
@@ -212,6 +224,11 @@ struct sched_flow {
 	uint64_t blocked_until;
 	uint64_t later;
 	bool waited;
+	bool came, waits, held, listed;
+	uint32_t waiters;
+	uint64_t waited_to;
+	struct sched_flow *came_next, *stat_next;
+	struct sched_stat stat;
 } __attribute__((aligned(64)));
 
 #define SCALE_BITS	24
@@ -386,6 +403,11 @@ struct sched {
 	uint32_t near;		/* see sched_near() */
 	uint64_t far_ns;
 	struct sched_model model;
+	/* See waits.c; @nr_stats of them. */
+	struct sched_flow *came;
+	struct sched_flow *stats, **stats_end;
+	uint32_t nr_stats;
+	bool keeps_stats;
 };
 
 /* Tasks that should run equally long on a device: sched_kernel_key() and size class. */
@@ -623,10 +645,51 @@ void share_rescale(struct sched *s, struct sched_flow *f);
 /* @f has its first task; has lost its last one. */
 void share_count(struct sched *s, struct sched_flow *f);
 void share_uncount(struct sched *s, struct sched_flow *f);
-/* Time was spent; time that was charged was not. */
-void cap_charge(struct sched *s, struct sched_flow *f, uint64_t add, uint64_t take);
+/* Time was spent; time that was charged was not.  @ran_ns: it was for what has run until now. */
+void cap_charge(struct sched *s, struct sched_flow *f, uint64_t add, uint64_t take,
+		uint64_t ran_ns);
 /* When @f may start a task again; 0, or not later than now: now. */
-uint64_t cap_until(const struct sched *s, const struct sched_flow *f);
+uint64_t cap_until(struct sched *s, struct sched_flow *f);
+/* @f waits for that; does no more, if it did. */
+void cap_hold(struct sched *s, struct sched_flow *f);
+void cap_let_go(struct sched *s, struct sched_flow *f);
+/* Brings what is known of @f's own maximum to now. */
+void cap_look(struct sched *s, struct sched_flow *f);
+
+/* waits.c */
+/* Something has come to @f's figures. */
+void stat_list(struct sched *s, struct sched_flow *f);
+/* Of @f and those directly below one more waits, or one less. */
+void waits_up(struct sched *s, struct sched_flow *f);
+void waits_down(struct sched *s, struct sched_flow *f);
+/* A pick found nothing: those that came since the last such one wait. */
+void waits_begin(struct sched *s);
+/* Of those that came, who has no task any more may be forgotten. */
+void waits_forget(struct sched *s);
+void waits_end(struct sched *s, struct sched_flow *f);
+
+/* @f has a task queued. */
+static inline void waits_comes(struct sched *s, struct sched_flow *f)
+{
+	if (f->came || f->waits)
+		return;
+	f->came = true;
+	f->came_next = s->came;
+	s->came = f;
+}
+
+/* @f has one less. */
+static inline void waits_goes(struct sched *s, struct sched_flow *f)
+{
+	if (__builtin_expect(f->waits && !f->used, 0))
+		waits_end(s, f);
+}
+
+static inline void told_time(struct sched *s, uint64_t now_ns)
+{
+	if (s->now_ns < now_ns)
+		s->now_ns = now_ns;
+}
 
 /* Device time in virtual time; a weight of 256 makes them equal. */
 static inline uint64_t virtual_ns(struct sched *s, struct sched_flow *f, uint64_t ns)

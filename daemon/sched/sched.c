@@ -125,6 +125,8 @@ struct sched *sched_create(const struct sched_params *params)
 	s->tree_version = 1;
 	s->wake_ns = UINT64_MAX;
 	s->near = SCHED_NO_DEVICE;
+	s->stats_end = &s->stats;
+	s->keeps_stats = params->stats;
 	s->buckets = calloc(s->bucket_mask + 1, sizeof(*s->buckets));
 	if (!s->buckets || programs_init(s)) {
 		free(s->buckets);
@@ -401,6 +403,7 @@ static void sweep_flows(struct sched *s)
 {
 	uint64_t far = level_farthest(s);
 
+	waits_forget(s);
 	for (uint32_t i = 0; i <= s->bucket_mask; i++) {
 		struct sched_flow **p = &s->buckets[i];
 
@@ -408,6 +411,7 @@ static void sweep_flows(struct sched *s)
 			struct sched_flow *f = *p;
 
 			if (f->used || f->running || f->blocked || f->children ||
+			    f->listed ||
 			    f->account.vtime > far ||
 			    ((f->weight != DEFAULT_WEIGHT || f->cap) &&
 			     s->round - f->told <= SCHED_ROUNDS)) {
@@ -666,12 +670,6 @@ static bool is_started(const struct graph_node *n)
 	return n->sched.lane == SCHED_STARTED;
 }
 
-static void told_time(struct sched *s, uint64_t now_ns)
-{
-	if (s->now_ns < now_ns)
-		s->now_ns = now_ns;
-}
-
 static uint64_t due(const struct graph_node *n, uint64_t now_ns)
 {
 	return sched_due(n->d.priority, n->d.deadline_ns, now_ns);
@@ -695,6 +693,7 @@ int sched_push(struct sched *s, struct graph_node *node, uint64_t now_ns)
 	program_put(f, node);
 	if (s->ops.tight)
 		follow_queued(s, node);
+	waits_comes(s, f);
 	s->queued++;
 	s->stuck = false;
 	if (f->active != NOT_QUEUED) {
@@ -745,6 +744,7 @@ void sched_remove(struct sched *s, struct graph_node *node)
 	f->started -= is_started(node);
 	node->sched.flow = NULL;
 	node->sched.program = NULL;
+	waits_goes(s, f);
 	s->queued--;
 	s->stuck = false;
 	flow_changed(s, f);
@@ -1231,6 +1231,8 @@ static __attribute__((cold)) bool flow_block(struct sched *s, struct sched_flow 
 	if (until <= s->now_ns)
 		return false;
 	f->blocked = true;
+	if (f->waits)
+		cap_hold(s, f);
 	/* What it can't use now is its siblings'. */
 	if (f->counted || f->busy_children)
 		share_uncount(s, f);
@@ -1258,6 +1260,7 @@ static __attribute__((cold)) void wake(struct sched *s, uint64_t now_ns)
 		}
 		*p = f->blocked_next;
 		f->blocked = false;
+		cap_let_go(s, f);
 		s->stuck = false;
 		/* What it missed meanwhile was not its own. */
 		flow_comes(s, f);
@@ -1469,7 +1472,7 @@ static void placed(struct sched *s, struct graph_node *n, uint32_t lane, uint64_
 	f->account.vtime += n->sched.charged;
 	program_picked(s, f, n, predicted, now_ns);
 	if (f->capped)
-		cap_charge(s, f, predicted, 0);
+		cap_charge(s, f, predicted, 0, 0);
 	f->running++;
 	s->running++;
 	/* The lane is kept while the data comes as well, and the device made ready. */
@@ -1492,6 +1495,7 @@ static void placed(struct sched *s, struct graph_node *n, uint32_t lane, uint64_
 static void picked(struct sched *s, struct graph_node *n, uint64_t now_ns)
 {
 	s->queued--;
+	waits_goes(s, n->sched.flow);
 	placed(s, n, lane_for(&s->devices[n->device], n, now_ns), now_ns);
 }
 
@@ -1565,6 +1569,13 @@ int sched_book(struct sched *s, struct graph_node *node, uint32_t device, uint32
 	return 0;
 }
 
+static struct graph_node *none_found(struct sched *s)
+{
+	if (__builtin_expect(s->came != NULL, 0))
+		waits_begin(s);
+	return NULL;
+}
+
 struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 {
 	struct graph_node *n = NULL;
@@ -1576,7 +1587,7 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 	}
 	if (!s->queued || !(s->idle_lanes || s->ahead) ||
 	    (s->stuck && now_ns - s->stuck_ns < STUCK_NS))
-		return NULL;
+		return none_found(s);
 	charge_all(s);
 	s->thinking = false;
 	s->levels.waited = UINT64_MAX;
@@ -1597,6 +1608,7 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 	} else {
 		s->stuck = !s->thinking;
 		s->stuck_ns = now_ns;
+		none_found(s);
 	}
 	return n;
 }
@@ -1613,7 +1625,7 @@ static inline void charge_ran(struct sched *s, const struct graph_node *node, ui
 								     node->sched.charged;
 	program_charge(f, node->sched.program, run_ns - guess);
 	if (f->capped)
-		cap_charge(s, f, run_ns, guess);
+		cap_charge(s, f, run_ns, guess, run_ns);
 }
 
 void sched_leave(struct sched *s, struct graph_node *node, uint64_t run_ns)
@@ -1763,6 +1775,7 @@ int sched_put_back(struct sched *s, struct graph_node *node, uint64_t ran_ns, ui
 	f->started++;
 	node->sched.push_ns = now_ns;
 	program_put(f, node);
+	waits_comes(s, f);
 	s->queued++;
 	s->stuck = false;
 	if (f->active != NOT_QUEUED)
@@ -1786,7 +1799,7 @@ static void charge(struct sched *s, struct sched_flow *f, uint64_t run_ns)
 	f->account.vtime += virtual_ns(s, f, run_ns);
 	f->device_ns += run_ns;
 	if (f->capped)
-		cap_charge(s, f, run_ns, 0);
+		cap_charge(s, f, run_ns, 0, run_ns);
 	flow_changed(s, f);
 	flow_settled(s, f);
 }

@@ -162,11 +162,13 @@ struct sched_ops {
  * struct sched_params - how to make a scheduler
  * @policy:	a name of policies.h; NULL: the first one
  * @ops, @arg:	hooks and their first argument
+ * @stats:	somebody asks for sched_stats()
  */
 struct sched_params {
 	const char *policy;
 	struct sched_ops ops;
 	void *arg;
+	bool stats;
 };
 
 /* NULL with errno set: EINVAL (no such policy), ENOMEM. */
@@ -257,6 +259,29 @@ bool sched_may_skip(struct sched *s, uint64_t tenant);
 
 /* The tenant's device time so far, and its virtual time; 0 if unknown. */
 uint64_t sched_tenant_device_ns(const struct sched *s, uint64_t tenant);
+
+/**
+ * struct sched_stat - what has come to a tenant's figures
+ * @waiting_ns:	time in which a ready task of it, or of one below, had no device
+ * @nr_periods:	of its maximum, in which it had device time or was throttled
+ * @nr_throttled: of these, in which it was: a task of it, or of one below, was ready and did not
+ *		start since its maximum was used up
+ * @throttled_ns: time in which it was
+ */
+struct sched_stat {
+	uint64_t tenant;
+	uint64_t waiting_ns;
+	uint64_t nr_periods, nr_throttled, throttled_ns;
+};
+
+/**
+ * sched_stats - what has come since this was asked last
+ *
+ * Returns how many of up to @max were written; less than that: there is no more until @now_ns.
+ */
+uint32_t sched_stats(struct sched *s, struct sched_stat *stats, uint32_t max, uint64_t now_ns);
+/* Whether there is or may be some. */
+bool sched_has_stats(const struct sched *s);
 
 /* Queues a popped task.  0, or -ENOMEM (the task is not queued). */
 int sched_push(struct sched *s, struct graph_node *node, uint64_t now_ns);

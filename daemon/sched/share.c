@@ -78,34 +78,6 @@ void share_uncount(struct sched *s, struct sched_flow *f)
 /* ------------------------------------------------------------------ */
 /* Maxima                                                              */
 
-/* Forgets periods that are over, but not what they left owing. */
-static void roll(struct sched_cap *c, uint64_t now_ns)
-{
-	uint64_t periods, paid;
-
-	if (now_ns - c->start_ns < c->period_ns)
-		return;
-	periods = (now_ns - c->start_ns) / c->period_ns;
-	c->start_ns += periods * c->period_ns;
-	if (__builtin_mul_overflow(periods, c->max_ns, &paid) || paid > c->spent_ns)
-		paid = c->spent_ns;
-	c->spent_ns -= paid;
-}
-
-void cap_charge(struct sched *s, struct sched_flow *f, uint64_t add, uint64_t take)
-{
-	for (; f; f = f->parent) {
-		struct sched_cap *c = f->cap;
-
-		if (!c)
-			continue;
-		roll(c, s->now_ns);
-		c->spent_ns += add;
-		/* Charged in a period that has been paid for already. */
-		c->spent_ns -= take < c->spent_ns ? take : c->spent_ns;
-	}
-}
-
 /* When the last of the periods is over in which what is owed is paid. */
 static uint64_t paid_at(const struct sched_cap *c)
 {
@@ -122,18 +94,144 @@ static uint64_t paid_at(const struct sched_cap *c)
 	return ns;
 }
 
-uint64_t cap_until(const struct sched *s, const struct sched_flow *f)
+/*
+ * Periods that any of @from to @to is in, but for those that began before *@counted, which is
+ * brought to the end of the last one.
+ */
+static uint64_t count_periods(const struct sched_cap *c, uint64_t from, uint64_t to,
+			      uint64_t *counted)
+{
+	uint64_t last = to - (to - c->start_ns) % c->period_ns;
+
+	from = from > *counted ? from : *counted;
+	if (from > to)
+		return 0;
+	if (__builtin_add_overflow(last, c->period_ns, counted))
+		*counted = UINT64_MAX;
+	return from < last ? (last - from - 1) / c->period_ns + 2 : 1;
+}
+
+/* How long those below were kept until now, as things have been since that was looked at. */
+static void throttled(struct sched *s, struct sched_flow *f)
+{
+	struct sched_cap *c = f->cap;
+	uint64_t from = c->seen_ns, to = paid_at(c);
+
+	c->seen_ns = s->now_ns;
+	to = to < s->now_ns ? to : s->now_ns;
+	if (from >= to)
+		return;
+	f->stat.throttled_ns += to - from;
+	f->stat.nr_throttled += count_periods(c, from, to - 1, &c->throttled_ns);
+	f->stat.nr_periods += count_periods(c, from, to - 1, &c->counted_ns);
+	stat_list(s, f);
+}
+
+/* Forgets periods that are over, but not what they left owing. */
+static void roll(struct sched *s, struct sched_flow *f)
+{
+	struct sched_cap *c = f->cap;
+	uint64_t now_ns = s->now_ns, periods, paid;
+
+	if (__builtin_expect(c->held != 0, 0))
+		throttled(s, f);
+	if (now_ns - c->start_ns < c->period_ns)
+		return;
+	periods = (now_ns - c->start_ns) / c->period_ns;
+	c->start_ns += periods * c->period_ns;
+	if (__builtin_mul_overflow(periods, c->max_ns, &paid) || paid > c->spent_ns)
+		paid = c->spent_ns;
+	c->spent_ns -= paid;
+}
+
+void cap_charge(struct sched *s, struct sched_flow *f, uint64_t add, uint64_t take,
+		uint64_t ran_ns)
+{
+	uint64_t from = ran_ns < s->now_ns ? s->now_ns - ran_ns : 0;
+
+	for (; f; f = f->parent) {
+		struct sched_cap *c = f->cap;
+
+		if (!c)
+			continue;
+		roll(s, f);
+		c->spent_ns += add;
+		/* Charged in a period that has been paid for already. */
+		c->spent_ns -= take < c->spent_ns ? take : c->spent_ns;
+		f->stat.nr_periods += count_periods(c, from, s->now_ns, &c->counted_ns);
+		stat_list(s, f);
+	}
+}
+
+uint64_t cap_until(struct sched *s, struct sched_flow *f)
 {
 	uint64_t until = 0, at;
 
 	for (; f; f = f->parent) {
 		if (!f->cap)
 			continue;
-		roll(f->cap, s->now_ns);
+		roll(s, f);
 		at = paid_at(f->cap);
 		until = at > until ? at : until;
 	}
 	return until;
+}
+
+void cap_hold(struct sched *s, struct sched_flow *f)
+{
+	f->held = true;
+	for (; f; f = f->parent) {
+		if (!f->cap)
+			continue;
+		roll(s, f);
+		if (!f->cap->held++) {
+			f->cap->seen_ns = s->now_ns;
+			stat_list(s, f);
+		}
+	}
+}
+
+void cap_let_go(struct sched *s, struct sched_flow *f)
+{
+	if (!f->held)
+		return;
+	f->held = false;
+	for (; f; f = f->parent) {
+		if (!f->cap)
+			continue;
+		roll(s, f);
+		f->cap->held--;
+	}
+}
+
+void cap_look(struct sched *s, struct sched_flow *f)
+{
+	roll(s, f);
+	if (f->cap->held)
+		stat_list(s, f);
+}
+
+/* There are other maxima above those that wait, or others of those wait below. */
+static void count_held(struct sched *s)
+{
+	struct sched_flow *f, *g;
+	uint32_t i;
+
+	for (i = 0; i <= s->bucket_mask; i++)
+		for (f = s->buckets[i]; f; f = f->hash_next) {
+			if (!f->cap)
+				continue;
+			roll(s, f);
+			f->cap->held = 0;
+			f->cap->seen_ns = s->now_ns;
+		}
+	for (i = 0; i <= s->bucket_mask; i++)
+		for (f = s->buckets[i]; f; f = f->hash_next)
+			for (g = f->held ? f : NULL; g; g = g->parent)
+				if (g->cap) {
+					g->cap->held++;
+					stat_list(s, g);
+				}
 }
 
 /* ------------------------------------------------------------------ */
@@ -150,6 +248,7 @@ static void mark_capped(struct sched *s)
 				f->capped |= !!g->cap;
 			s->capped |= f->capped;
 		}
+	count_held(s);
 	sched_wake_all(s);
 }
 
@@ -173,15 +272,21 @@ static void set_parent(struct sched *s, struct sched_flow *f, struct sched_flow 
 		f->counted = 0;
 		share_uncount(s, f->parent);
 	}
+	if (f->waiters)
+		waits_down(s, f->parent);
 	if (f->parent)
 		f->parent->children--;
 	f->parent = parent;
 	if (parent)
 		parent->children++;
+	if (f->waiters)
+		waits_up(s, parent);
 	s->tree_version++;
 	if (has_tasks(f) || f->busy_children)
 		share_count(s, f);
 	f->capped |= parent && parent->capped;
+	if (f->waiters && s->capped)
+		count_held(s);
 }
 
 static int set_cap(struct sched *s, struct sched_flow *f, uint64_t max_ns, uint64_t period_ns)
@@ -189,6 +294,7 @@ static int set_cap(struct sched *s, struct sched_flow *f, uint64_t max_ns, uint6
 	if (max_ns == SCHED_NO_MAX) {
 		if (!f->cap)
 			return 0;
+		roll(s, f);
 		free(f->cap);
 		f->cap = NULL;
 	} else if (!f->cap) {
@@ -196,10 +302,11 @@ static int set_cap(struct sched *s, struct sched_flow *f, uint64_t max_ns, uint6
 		if (!f->cap)
 			return -ENOMEM;
 		f->cap->start_ns = s->now_ns;
+		f->cap->counted_ns = s->now_ns;
 		f->cap->max_ns = max_ns;
 		f->cap->period_ns = period_ns;
 	} else if (f->cap->max_ns != max_ns || f->cap->period_ns != period_ns) {
-		roll(f->cap, s->now_ns);
+		roll(s, f);
 		f->cap->max_ns = max_ns;
 		f->cap->period_ns = period_ns;
 	} else {
