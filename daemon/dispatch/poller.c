@@ -37,6 +37,7 @@
 #define TURN_NS		50000u		/* inline work before looking at the rings again */
 #define HOUSE_US	50u
 #define SLOW_US		100000u
+#define TELL_TIMES	8u	/* of ARAX_TELL_MAX tenants each, at most */
 /* Between two writings of learnt run times: at first, each time twice as long, and at last. */
 #define SAVE_FIRST_US	(10u * 1000000u)
 #define SAVE_US		(300u * 1000000u)
@@ -497,6 +498,30 @@ static void next_save(struct poller *p)
 	p->save_us = p->save_us < SAVE_US / 2 ? 2 * p->save_us : SAVE_US;
 }
 
+/* Some of many at a time: nothing is lost by being told later. */
+static __attribute__((cold, noinline)) void tell_tenants(struct poller *p)
+{
+	struct arax_tenants_tell a;
+	struct sched_stat stats[ARAX_TELL_MAX];
+	uint32_t i, j, times = 0;
+
+	do {
+		a = (struct arax_tenants_tell){ .size = sizeof(a) };
+		a.count = sched_stats(p->sched, stats, ARAX_TELL_MAX, poller_ns(p));
+		for (i = 0; i < a.count; i++)
+			a.news[i] = (struct arax_tenant_news){
+				.id = stats[i].tenant, .nr_periods = stats[i].nr_periods,
+				.nr_throttled = stats[i].nr_throttled,
+				.throttled_ns = stats[i].throttled_ns,
+				.waiting_ns = stats[i].waiting_ns,
+			};
+		/* The first time of none: then it is known that there are none. */
+		for (j = 0; j < p->nr_links && (a.count || !p->tenants_told); j++)
+			p->links[j]->ops->tell(p->links[j], &a);
+		p->tenants_told = true;
+	} while (a.count == ARAX_TELL_MAX && ++times < TELL_TIMES);
+}
+
 static void keep_house(struct poller *p)
 {
 	uint32_t i;
@@ -523,6 +548,7 @@ static void keep_house(struct poller *p)
 		if (p->links[i]->ops->weights)
 			p->links[i]->ops->weights(p->links[i]);
 	sched_round(p->sched);
+	tell_tenants(p);
 	/* Who is asleep learns nothing; the rest is written at the end. */
 	if (p->models && p->now >= p->next_save && models_save(p->models))
 		next_save(p);
@@ -543,7 +569,8 @@ static bool devices_changed(const struct poller *p)
 
 static bool awaits_house(const struct poller *p)
 {
-	return p->running || sched_queued(p->sched) || devices_changed(p);
+	return p->running || sched_queued(p->sched) || devices_changed(p) ||
+	       sched_has_stats(p->sched);
 }
 
 static uint64_t sleep_limit(struct poller *p)
@@ -888,7 +915,9 @@ static void forget(void *arg, struct graph_node *node)
 int poller_create(const struct config *config, const struct registry *registry,
 		  struct devices *devices, struct poller **out)
 {
-	struct sched_params sp = { .ops = { .can_run = run_can, .tenant = tenant_of } };
+	struct sched_params sp = {
+		.ops = { .can_run = run_can, .tenant = tenant_of }, .stats = true,
+	};
 	struct poller *p;
 	int err;
 
@@ -996,6 +1025,7 @@ int poller_start(struct poller *p)
 
 	poller_publish_devices(p);
 	publish_absent(p);
+	tell_tenants(p);
 	pthread_mutex_lock(&p->threads_lock);
 	err = -pthread_create(&p->threads[0], NULL, first_main, p);
 	if (!err) {

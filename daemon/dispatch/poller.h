@@ -162,6 +162,7 @@ struct poller {
 	uint64_t next_save;
 	uint32_t save_us;
 	bool saving;			/* atomic: save was posted */
+	bool tenants_told;		/* how they wait, once */
 	struct work save;
 	struct models *models;		/* NULL: run times are forgotten at the end */
 	uint64_t last_tenant;

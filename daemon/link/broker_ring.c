@@ -407,6 +407,13 @@ static void broker_weights(struct link *l)
 	} while (id);
 }
 
+static void broker_tell(struct link *l, const struct arax_tenants_tell *told)
+{
+	struct arax_tenants_tell a = *told;
+
+	core_tenants_tell(broker_of(l)->core, &a);
+}
+
 static void broker_quiesce(struct link *l)
 {
 	broker_of(l)->quiet = true;
@@ -430,6 +437,7 @@ const struct link_ops broker_link_ops = {
 	.kernel = broker_kernel,
 	.weights = broker_weights,
 	.tenant = broker_tenant,
+	.tell = broker_tell,
 	.quiesce = broker_quiesce,
 };
 

@@ -355,6 +355,14 @@ static void kernel_weights(struct link *l)
 		k->weights_due = now + WEIGHTS_NS;
 }
 
+/* An older module keeps no such figures. */
+static void kernel_tell(struct link *l, const struct arax_tenants_tell *told)
+{
+	struct arax_tenants_tell a = *told;
+
+	call(of(l), ARAX_IOC_TENANTS_TELL, &a);
+}
+
 static const struct link_ops kernel_ops = {
 	.sleep = kernel_sleep,
 	.awake = kernel_awake,
@@ -371,6 +379,7 @@ static const struct link_ops kernel_ops = {
 	.kernel_next = kernel_kernel_next,
 	.weights = kernel_weights,
 	.tenant = kernel_tenant,
+	.tell = kernel_tell,
 };
 
 static int map_areas(struct kernel_link *k, const struct arax_attach *a)

@@ -50,6 +50,7 @@ struct sched_tenant;
  *		not NULL, how much of each is left at least; any thread
  * @weights:	(poller) now and then: ask for changed weights.  May be NULL
  * @tenant:	(poller) what the link knows of tenant @t->id; false: nothing
+ * @tell:	(poller) what has come to tenants' figures
  * @quiesce:	(poller) take in nothing any more
  * @close:	after the poller has ended
  */
@@ -73,6 +74,7 @@ struct link_ops {
 	uint64_t (*limit)(struct link *l, uint64_t tenant, uint64_t *left);
 	void (*weights)(struct link *l);
 	bool (*tenant)(struct link *l, struct sched_tenant *t);
+	void (*tell)(struct link *l, const struct arax_tenants_tell *told);
 	void (*quiesce)(struct link *l);
 	void (*close)(struct link *l);
 };

@@ -49,6 +49,9 @@ enum column_kind {
 	COLUMN_COUNT,		/* null: no limit */
 	COLUMN_NS,
 	COLUMN_SHARE,		/* of an object's max_ns in each period_ns; null: no limit */
+	COLUMN_STAT,		/* an object as cgroup's cpu.stat has it; null: not known */
+	COLUMN_PRESSURE,	/* one as a line of its cpu.pressure */
+	COLUMN_PERCENT,
 };
 
 struct column {

@@ -117,6 +117,28 @@ static void format_share(char *s, size_t size, json_t *j)
 	snprintf(s, size, "%s in %s", some, all);
 }
 
+static long long number_of(json_t *object, const char *key)
+{
+	return (long long)json_integer_value(json_object_get(object, key));
+}
+
+/* As in cpu.stat, on one line. */
+static void format_stat(char *s, size_t size, json_t *j)
+{
+	snprintf(s, size, "usage_usec %lld nr_periods %lld nr_throttled %lld throttled_usec %lld",
+		 number_of(j, "usage_usec"), number_of(j, "nr_periods"),
+		 number_of(j, "nr_throttled"), number_of(j, "throttled_usec"));
+}
+
+/* As in cpu.pressure. */
+static void format_pressure(char *s, size_t size, json_t *j)
+{
+	snprintf(s, size, "some avg10=%.2f avg60=%.2f avg300=%.2f total=%lld",
+		 json_number_value(json_object_get(j, "avg10")),
+		 json_number_value(json_object_get(j, "avg60")),
+		 json_number_value(json_object_get(j, "avg300")), number_of(j, "total_usec"));
+}
+
 static void format_list(char *s, size_t size, json_t *list)
 {
 	size_t i, n = 0;
@@ -137,7 +159,7 @@ static void format_cell(char *s, size_t size, json_t *object, const struct colum
 	if (!j)
 		snprintf(s, size, "-");
 	else if (json_is_null(j))
-		snprintf(s, size, c->kind == COLUMN_TEXT ? "-" : "max");
+		snprintf(s, size, c->kind == COLUMN_TEXT || c->kind == COLUMN_STAT ? "-" : "max");
 	else if (json_is_string(j))
 		snprintf(s, size, "%s", json_string_value(j));
 	else if (json_is_boolean(j))
@@ -146,6 +168,12 @@ static void format_cell(char *s, size_t size, json_t *object, const struct colum
 		format_list(s, size, j);
 	else if (c->kind == COLUMN_SHARE)
 		format_share(s, size, j);
+	else if (c->kind == COLUMN_STAT)
+		format_stat(s, size, j);
+	else if (c->kind == COLUMN_PRESSURE)
+		format_pressure(s, size, j);
+	else if (c->kind == COLUMN_PERCENT)
+		snprintf(s, size, "%.2f%%", json_number_value(j));
 	else if (c->kind == COLUMN_BYTES)
 		format_bytes(s, size, json_number_value(j));
 	else if (c->kind == COLUMN_NS)

@@ -29,6 +29,7 @@ static const struct column columns[] = {
 	{ "usage.device_time.used_ns", "DEVICE", COLUMN_NS },
 	{ "usage.device_time", "MAX", COLUMN_SHARE },
 	{ "usage.wait_ns", "WAITED", COLUMN_NS },
+	{ "usage.pressure.some.avg10", "PRESSURE", COLUMN_PERCENT },
 	{ "saved", "SAVED", COLUMN_TEXT },
 	{ 0 },
 };
@@ -53,6 +54,8 @@ static const struct column one[] = {
 	{ "usage.contexts.events", "contexts.events", COLUMN_COUNT },
 	{ "usage.device_time.weight", "device_time.weight", COLUMN_NUMBER },
 	{ "usage.device_time", "device_time.max", COLUMN_SHARE },
+	{ "usage.device_time.stat", "device_time.stat", COLUMN_STAT },
+	{ "usage.pressure.some", "pressure", COLUMN_PRESSURE },
 	{ "usage.device_ns", "device_time used", COLUMN_NS },
 	{ "usage.wait_ns", "waited for devices", COLUMN_NS },
 	{ "usage.tasks_done", "tasks done", COLUMN_COUNT },
@@ -163,6 +166,27 @@ static int no_cgroup(const struct tenant_path *p)
 /* ------------------------------------------------------------------ */
 /* show                                                                */
 
+/* A daemon or a module from before there were these says nothing of them: null. */
+static json_t *usage_of(const struct arax_tenant *t)
+{
+	json_t *usage = out_usage(&t->usage), *stat = json_null(), *pressure = json_null();
+
+	if (t->flags & ARAX_TENANT_STAT) {
+		stat = json_pack("{so so so so}", "usage_usec", out_u64(t->usage.device_ns / 1000),
+				 "nr_periods", out_u64(t->nr_periods),
+				 "nr_throttled", out_u64(t->nr_throttled),
+				 "throttled_usec", out_u64(t->throttled_ns / 1000));
+		pressure = json_pack("{s:{sf sf sf so}}", "some",
+				     "avg10", t->waiting_avg[0] / 100.0,
+				     "avg60", t->waiting_avg[1] / 100.0,
+				     "avg300", t->waiting_avg[2] / 100.0,
+				     "total_usec", out_u64(t->waiting_ns / 1000));
+	}
+	json_object_set_new(json_object_get(usage, "device_time"), "stat", stat);
+	json_object_set_new(usage, "pressure", pressure);
+	return usage;
+}
+
 /* @json: for programs, who find in a key of its own what others read behind the path. */
 static json_t *to_json(const struct arax_tenant *t, json_t *saved, bool json)
 {
@@ -173,7 +197,7 @@ static json_t *to_json(const struct arax_tenant *t, json_t *saved, bool json)
 		 removed && !json ? " (removed)" : "");
 	return json_pack("{so so so sb so so}", "id", out_id(t->id), "parent",
 			 out_id(t->parent), "path", out_string(path, sizeof(path)),
-			 "removed", removed, "usage", out_usage(&t->usage), "saved", saved);
+			 "removed", removed, "usage", usage_of(t), "saved", saved);
 }
 
 /* araxd knows what is saved for it, for when it comes. */

@@ -171,6 +171,14 @@ if [ -n "$place" ]; then
 	ok $? 'and no more than those'
 	arax tenant unset "$place" tasks.max memory.max && tell 'tasks 8 0' ok
 	ok $? 'and goes as it came'
+	arax tenant show "$place" && says 'pressure ' && says 'some avg10=0.00 avg60=0.00 avg300=0.00 total=0' &&
+		grep -q '^device_time.stat  *usage_usec [0-9]* nr_periods 0 nr_throttled 0 throttled_usec 0$' "$work/out"
+	ok $? 'who had no device to wait for shows no pressure'
+	arax tenant show --json "$place" && says '"avg300": 0.0,' && says '"total_usec": 0' &&
+		says '"usage_usec": ' && says '"throttled_usec": 0'
+	ok $? 'and so in JSON'
+	arax tenant show && grep "^$place " "$work/out" | grep -q ' 0.00% '
+	ok $? 'nor in the table of all'
 	! arax tenant set "$place-none" tasks.max=1 && says "$place-none"
 	ok $? 'a cgroup that is not there has no limits'
 else

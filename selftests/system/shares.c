@@ -74,6 +74,41 @@ static void set(const char *group, const char *setting)
 	CHECK_EQ(system(command), 0);
 }
 
+/* device_time.stat and pressure, as people see them. */
+struct stat_of {
+	unsigned long long usage, periods, throttled_periods, throttled;
+	double avg10, avg60, avg300;
+	unsigned long long waiting;
+};
+
+static struct stat_of stat_of(const char *group)
+{
+	const char *arax = getenv("ARAX_TEST_ARAX");
+	struct stat_of t = { 0 };
+	int found = 0;
+	char text[512];
+	FILE *f;
+
+	/* araxd tells ten times a second. */
+	usleep(500000);
+	snprintf(text, sizeof(text), "%s tenant show %s", arax ? arax : "build/bin/arax", group);
+	f = popen(text, "re");
+	CHECK(f);
+	while (fgets(text, sizeof(text), f)) {
+		found += sscanf(text, "device_time.stat usage_usec %llu nr_periods %llu "
+				"nr_throttled %llu throttled_usec %llu", &t.usage, &t.periods,
+				&t.throttled_periods, &t.throttled) == 4;
+		found += sscanf(text, "pressure some avg10=%lf avg60=%lf avg300=%lf total=%llu",
+				&t.avg10, &t.avg60, &t.avg300, &t.waiting) == 4;
+	}
+	CHECK_EQ(pclose(f), 0);
+	CHECK_EQ(found, 2);
+	printf("# usage %llu us, throttled in %llu of %llu periods, %llu us; waited %llu us, %.2f %.2f %.2f\n",
+	       t.usage, t.throttled_periods, t.periods, t.throttled, t.waiting, t.avg10, t.avg60,
+	       t.avg300);
+	return t;
+}
+
 static void enter(const char *group)
 {
 	char path[192];
@@ -351,5 +386,102 @@ TEST(priorities)
 	stack_close(&s);
 	/* Or the cgroup is not empty at the end. */
 	enter(mount_of_cgroup2());
+	remove_groups();
+}
+
+/* Who has one task at a time, and the device for himself, waits for none of them. */
+TEST(no_pressure_alone)
+{
+	const char *above = tenant(NULL), *group = tenant(above);
+	struct arax_event event;
+	struct arax_buffer *b;
+	struct stat_of t;
+	struct stack s;
+	uint32_t i;
+
+	enter(group);
+	s = stack_open(ARAX_QUEUE_DATAFLOW);
+	b = stack_buffer(&s, TASKS * sizeof(uint64_t));
+	for (i = 0; i < 100; i++) {
+		struct arax_kernel k = stack_kernel(&s, "st_clock");
+
+		CHECK_EQ(arax_launch(s.q, &k, arax_grid(1, 1, 1),
+				     ARAX_ARGS((uint32_t){ i % 2 ? 5000 : 5 }),
+				     ARAX_RANGES(arax_part(b, ARAX_OUT, 0, 8)), &event), 0);
+		CHECK_EQ(arax_wait(&event, ARAX_DEADLINE_NONE), 0);
+	}
+	t = stat_of(group);
+	CHECK(t.usage >= 50 * 5000);
+	CHECK_EQ(t.periods + t.throttled_periods + t.throttled, 0);
+	CHECK_EQ(t.waiting, 0);
+	CHECK(t.avg10 == 0 && t.avg60 == 0 && t.avg300 == 0);
+	CHECK_EQ(stat_of(above).waiting, 0);
+	stack_close(&s);
+	enter(mount_of_cgroup2());
+	remove_groups();
+}
+
+/* 20 ms in each 100 ms: 200 ms are ten periods, and but for the last one it is kept in each. */
+TEST(throttling_is_counted)
+{
+	const char *above = tenant(NULL), *group = tenant(above), *below = tenant(group);
+	struct stat_of t, up, down;
+	struct program p;
+
+	/* A cgroup with a setting keeps its figures when its programs have gone. */
+	set(above, "device_time.weight=200");
+	set(below, "device_time.weight=200");
+	set(group, "device_time.max=20000 100000");
+	p = start(below, TASK_US);
+	await_queued(&p);
+	await_end(&p);
+	t = stat_of(group);
+	CHECK(t.usage >= TASKS * TASK_US);
+	CHECK(t.periods >= TASKS * TASK_US / 20000 - 2);
+	CHECK(t.throttled_periods >= TASKS * TASK_US / 20000 - 4);
+	CHECK(t.throttled_periods <= t.periods);
+	CHECK(t.throttled >= 400000);
+	CHECK(t.waiting >= t.throttled);
+	/* The maximum is its own alone; who is kept by it waits, and so do those above. */
+	down = stat_of(below);
+	up = stat_of(above);
+	CHECK_EQ(down.periods + down.throttled_periods + down.throttled, 0);
+	CHECK_EQ(up.periods + up.throttled_periods + up.throttled, 0);
+	CHECK_EQ(down.waiting, t.waiting);
+	CHECK_EQ(up.waiting, t.waiting);
+	remove_groups();
+}
+
+/* Two wait at the same time for one device: each does, and what is above them once. */
+TEST(pressure_of_two)
+{
+	const char *above = tenant(NULL), *a = tenant(above), *b = tenant(above);
+	struct stat_of ta, tb, up;
+	struct program pa, pb;
+	uint64_t took;
+
+	set(above, "device_time.max=0 100000");
+	set(a, "device_time.weight=101");
+	set(b, "device_time.weight=101");
+	took = arax_deadline(0);
+	pa = start(a, 6 * TASK_US);
+	pb = start(b, 6 * TASK_US);
+	await_queued(&pa);
+	await_queued(&pb);
+	set(above, "device_time.max=max");
+	set(above, "device_time.weight=101");
+	await_end(&pb);
+	await_end(&pa);
+	took = (arax_deadline(0) - took) / 1000;
+	up = stat_of(above);
+	ta = stat_of(a);
+	tb = stat_of(b);
+	/* All but its last task wait for each other's. */
+	CHECK(ta.waiting >= TASKS * 6 * TASK_US && tb.waiting >= TASKS * 6 * TASK_US);
+	CHECK(up.waiting >= ta.waiting && up.waiting >= tb.waiting);
+	CHECK(up.waiting <= took);
+	CHECK(up.waiting < ta.waiting + tb.waiting);
+	CHECK(ta.avg10 > 1 && tb.avg10 > 1 && up.avg10 > 1 && up.avg10 <= 100);
+	CHECK(up.avg10 > up.avg60 && up.avg60 > up.avg300 && up.avg300 > 0);
 	remove_groups();
 }

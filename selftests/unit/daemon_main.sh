@@ -193,9 +193,13 @@ LD_PRELOAD=$(realpath "$fake_module") timeout -s KILL 60 "$araxd" --config "$dir
 ok $? "a module that is lost ends it in order, with 1"
 grep -q 'published cpu0 with figures' "$dir/log"
 ok $? "it is told of devices, and what they do"
+[ "$(grep -c 'told of 0 tenants' "$dir/log")" = 1 ]
+ok $? "and once that no tenant has waited so far"
 FAKE_OLD=1 LD_PRELOAD=$(realpath "$fake_module") timeout -s KILL 60 "$araxd" --config "$dir/conf" --tenants "$dir/tenants.d" 2>"$dir/log"
 grep -qx 'published cpu0' "$dir/log"
 ok $? "and an older one of devices alone"
+grep -q 'told of 0 tenants' "$dir/log" && grep -q 'kernel link lost call=fetch' "$dir/log"
+ok $? "which goes on where it does not know how tenants wait"
 
 # Workers' cgroups: where the administrator says, or below what systemd has delegated.
 echo 'worker { cgroup = "/nowhere/at/all" }' >"$dir/conf"

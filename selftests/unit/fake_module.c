@@ -84,6 +84,7 @@ static int answer(unsigned long nr, void *arg)
 {
 	struct arax_attach *a = arg;
 	struct arax_kernel_publish *k = arg;
+	const struct arax_tenants_tell *told = arg;
 
 	switch (nr) {
 	case ARAX_IOC_ATTACH:
@@ -103,6 +104,10 @@ static int answer(unsigned long nr, void *arg)
 	case ARAX_IOC_TENANT_QUERY:
 		errno = ENOENT;
 		return -1;
+	case ARAX_IOC_TENANTS_TELL:
+		fprintf(stderr, "told of %u tenants\n", told->count);
+		errno = ENOTTY;
+		return getenv("FAKE_OLD") ? -1 : 0;
 	case ARAX_IOC_FETCH:
 		errno = EPIPE;
 		return -1;
