@@ -5,7 +5,8 @@
  * SPOILT is compiled ("build-...") or what came of it is asked for ("binary-..."), or when memory
  * goes that a kernel's arguments name ("stale-...").  "orphan" and "widow" do it to who watches
  * the compiler, and to whom that one is of.  "leave" leaves a process behind that is of no group and
- * nobody's child, and whose number is in the file BAD_ICD_LEFT, and aborts.
+ * nobody's child, and whose number is in the file BAD_ICD_LEFT, and aborts; "leave-orphan" and
+ * "leave-hang" do so and are "orphan" and "hang" then.
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
@@ -84,7 +85,7 @@ static void leave_one(void)
 	setsid();
 	pid = fork();
 	if (!pid) {
-		alarm(60);
+		alarm(300);
 		for (;;)
 			pause();
 	}
@@ -95,9 +96,9 @@ static void leave_one(void)
 
 static void do_it(const char *what)
 {
-	if (what && !strcmp(what, "leave")) {
+	if (what && !strncmp(what, "leave", 5)) {
 		leave_one();
-		what = "abort";
+		what = what[5] ? what + 6 : "abort";
 	}
 	if (what && !strcmp(what, "kill"))
 		raise(SIGKILL);

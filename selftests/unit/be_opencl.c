@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #include "daemon/backends/opencl/build_log.h"
 #include "daemon/backends/opencl/built.h"
@@ -16,6 +17,7 @@
 #include "daemon/reason.h"
 #include "selftests/unit/be_opencl.h"
 #include "selftests/unit/refuse_call.h"
+#include "selftests/unit/wait.h"
 
 #define PAGE 4096u
 
@@ -1460,26 +1462,90 @@ START_TEST(bad_compilers)
 }
 END_TEST
 
-/* A process that it started, and that is no longer of its group: it is gone when the answer comes. */
-START_TEST(nothing_is_left)
+/* That what is installed then starts a process that is no longer of its group. */
+static void expect_one(void)
 {
 	char path[UNIT_TMP_LEN + 8];
-	int pid = 0;
-	FILE *f;
 
 	snprintf(path, sizeof(path), "%s/left", folder);
 	setenv("BAD_ICD_LEFT", path, 1);
+}
+
+static bool has_left(void)
+{
+	FILE *f = fopen(getenv("BAD_ICD_LEFT"), "re");
+	int pid = 0;
+
+	ck_assert(f && fscanf(f, "%d", &pid) == 1 && pid > 0);
+	fclose(f);
+	return !kill(pid, 0) || errno != ESRCH;
+}
+
+/* It is gone when the answer comes. */
+START_TEST(nothing_is_left)
+{
+	expect_one();
 	if (!install_in_front("build-leave")) {
 		be_skip("nothing_is_left", "no driver is registered in /etc/OpenCL/vendors");
 		return;
 	}
 	ck_assert_int_eq(open_opencl(""), 0);
 	is_refused("crashed (Aborted)");
-	f = fopen(path, "re");
-	ck_assert(f && fscanf(f, "%d", &pid) == 1 && pid > 0);
-	fclose(f);
-	ck_assert_int_eq(kill(pid, 0), -1);
-	ck_assert_int_eq(errno, ESRCH);
+	ck_assert(!has_left());
+}
+END_TEST
+
+/* Soon, where those that look after it are ended themselves: who watches... */
+START_TEST(nothing_is_left_by_an_orphan)
+{
+	expect_one();
+	if (!install_in_front("build-leave-orphan")) {
+		be_skip("nothing_is_left_by_an_orphan", "no driver is registered in /etc/OpenCL/vendors");
+		return;
+	}
+	ck_assert_int_eq(open_opencl(""), 0);
+	is_refused("the driver's compiler is gone, and so is who watched it");
+	ck_assert(comes_true(!has_left(), 1000));
+	/* It waits for others as before. */
+	load_expecting("compiled for");
+}
+END_TEST
+
+/* ... and who asked. */
+START_TEST(nothing_is_left_by_who_is_killed)
+{
+	char path[UNIT_TMP_LEN + 8];
+	struct stat st;
+	pid_t pid;
+	void *k;
+
+	expect_one();
+	snprintf(path, sizeof(path), "%s", getenv("BAD_ICD_LEFT"));
+	if (!install_in_front("build-leave-hang")) {
+		be_skip("nothing_is_left_by_who_is_killed", "no driver is registered in /etc/OpenCL/vendors");
+		return;
+	}
+	pid = fork();
+	if (!pid) {
+		if (!open_opencl(""))
+			load_from(devices_at(devices, 0), "spoilt.cl", "k", "k(i32 a)", &k);
+		_exit(0);
+	}
+	ck_assert(comes_true(!stat(path, &st) && st.st_size, 1000));
+	ck_assert(has_left());
+	kill(pid, SIGKILL);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	ck_assert(comes_true(!has_left(), 1000));
+}
+END_TEST
+
+/* Nor by a driver that is asked for its devices. */
+START_TEST(nothing_is_left_of_trials)
+{
+	expect_one();
+	install_bad("leave");
+	ck_assert_ptr_nonnull(strstr(open_beside(""), bad[0].why));
+	ck_assert(!has_left());
 }
 END_TEST
 
@@ -1709,12 +1775,15 @@ int main(void)
 	tcase_add_loop_test(t, patterns_choose, 0, 2);
 	tcase_add_test(t, no_driver);
 	tcase_add_loop_test(t, bad_drivers, 0, sizeof(bad) / sizeof(bad[0]));
+	tcase_add_test(t, nothing_is_left_of_trials);
 	tcase_add_test(t, errors_come_first);
 	tcase_add_test(t, places_are_short);
 	tcase_add_loop_test(much, bad_driver_of_several, 0, 3);
 	tcase_add_test(much, no_stale_arguments);
 	tcase_add_loop_test(much, bad_compilers, 0, sizeof(compilers) / sizeof(compilers[0]));
 	tcase_add_test(much, nothing_is_left);
+	tcase_add_test(much, nothing_is_left_by_an_orphan);
+	tcase_add_test(much, nothing_is_left_by_who_is_killed);
 	tcase_add_test(much, more_time);
 	tcase_add_test(much, systemd_waits);
 	tcase_add_test(much, ended_compilers);

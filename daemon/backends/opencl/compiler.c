@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Three processes: one that waits for requests, one for each of them that watches, and one that
- * compiles.  Each of them ends when the one before it does.
+ * compiles.  Each of them ends when the one before it does.  What a compiler leaves behind comes to
+ * who watches, and with him gone to who waits: it is ended there.
  */
 #include "daemon/backends/opencl/compiler.h"
 
@@ -28,7 +29,6 @@
 /* That who watches is late at most; and that starting goes on for after a source. */
 #define GRACE_SECONDS	30u
 #define START_SECONDS	120u
-#define REST_LOOKS	1000	/* a millisecond apart or more: one may hang in the kernel */
 
 struct request {
 	uint32_t index;
@@ -110,53 +110,14 @@ static void work(void *arg, void *answer)
 	*(int *)answer = compile_it(arg);
 }
 
-static pid_t parent_of(const char *pid)
+/* Of a terminal, or for all of a service: it is araxd that ends then, and we with it. */
+static void ignore_ends(void)
 {
-	char path[300], text[128] = "", *name_end;
-	int fd, parent = 0;
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "/proc/%s/stat", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	/* PID (NAME) STATE PARENT, and any character may be in the name. */
-	text[n > 0 ? n : 0] = '\0';
-	name_end = strrchr(text, ')');
-	return name_end && sscanf(name_end, ") %*c %d", &parent) == 1 ? parent : 0;
-}
-
-static bool kill_children(void)
-{
-	DIR *d = opendir("/proc");
-	const pid_t us = getpid();
-	struct dirent *e;
-
-	if (!d)
-		return false;
-	/* Nobody else reaps them: no number is another one's by now. */
-	while ((e = readdir(d)))
-		if (e->d_name[0] >= '1' && e->d_name[0] <= '9' && parent_of(e->d_name) == us)
-			kill(atoi(e->d_name), SIGKILL);
-	closedir(d);
-	return true;
-}
-
-/* What it has started, too, and what that has: wherever they went, they come to us one by one. */
-static void end_the_rest(void)
-{
-	for (int looks = 0; looks < REST_LOOKS; looks++) {
-		pid_t pid;
-
-		do
-			pid = waitpid(-1, NULL, WNOHANG);
-		while (pid > 0);
-		if (pid < 0 || !kill_children())
-			return;
-		usleep(1000);
-	}
+	signal(SIGINT, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	/* Who asked may have given up. */
+	signal(SIGPIPE, SIG_IGN);
 }
 
 /* Whoever is gone reads no reply. */
@@ -172,11 +133,65 @@ static void watch(struct job *j, pid_t parent)
 	if (getppid() != parent)
 		_exit(1);
 	close(FROM_FD);	/* else requests would wait for us, if nobody else takes them */
-	signal(SIGCHLD, SIG_DFL);
+	child_signals();
+	ignore_ends();
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	reply.untried = child_run(&c, &reply.end);
-	end_the_rest();
+	child_end_rest();
 	_exit(write(j->fds[2], &reply, sizeof(reply)) == sizeof(reply) ? 0 : 1);
+}
+
+/* Who watch, of whom this process is. */
+static pid_t *watchers;
+static size_t nr_watchers;
+
+static int start_watcher(struct job *j)
+{
+	pid_t *more = realloc(watchers, (nr_watchers + 1) * sizeof(*more)), us = getpid(), pid;
+
+	if (!more)
+		return -ENOMEM;
+	watchers = more;
+	pid = fork();
+	if (!pid)
+		watch(j, us);
+	if (pid < 0)
+		return -errno;
+	watchers[nr_watchers++] = pid;
+	return 0;
+}
+
+/* What else is ours was one's that has been ended itself. */
+static void reap(void)
+{
+	pid_t pid;
+	size_t i;
+
+	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
+		for (i = 0; i < nr_watchers && watchers[i] != pid; i++)
+			;
+		if (i < nr_watchers)
+			watchers[i] = watchers[--nr_watchers];
+	}
+	if (!pid)
+		child_end_others(watchers, nr_watchers);
+}
+
+static void child_ended(int sig)
+{
+	(void)sig;
+}
+
+/* Until there is a request; whoever ends meanwhile is reaped. */
+static void await_request(void)
+{
+	struct pollfd p = { .fd = FROM_FD, .events = POLLIN };
+	sigset_t none;
+
+	sigemptyset(&none);
+	do
+		reap();
+	while (ppoll(&p, 1, NULL, &none) < 0 && errno == EINTR);
 }
 
 /* Nobody can watch it. */
@@ -231,34 +246,37 @@ static void close_each_from(int first)
 __attribute__((noreturn))
 static void serve(int from)
 {
-	const pid_t us = getpid();
+	const struct sigaction ended = { .sa_handler = child_ended };
+	sigset_t ends;
 	struct job j;
-	pid_t pid;
+	int err;
 
 	opencl_say_nothing();
 	prctl(PR_SET_NAME, "araxd-compile");
 	child_signals();
-	/* Of a terminal, or for all of a service: it is araxd that ends then, and we with it. */
 	setsid();
-	signal(SIGINT, SIG_IGN);
-	signal(SIGHUP, SIG_IGN);
-	signal(SIGTERM, SIG_IGN);
-	signal(SIGCHLD, SIG_IGN);
-	/* Who asked may have given up. */
-	signal(SIGPIPE, SIG_IGN);
+	ignore_ends();
+	/* While a request is awaited alone. */
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &ends, NULL);
+	sigaction(SIGCHLD, &ended, NULL);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	if (dup2(from, FROM_FD) < 0)
 		_exit(1);
 	if (syscall(SYS_close_range, FROM_FD + 1, ~0u, 0))
 		close_each_from(FROM_FD + 1);
-	while (receive(FROM_FD, &j)) {
-		pid = fork();
-		if (!pid)
-			watch(&j, us);
-		if (pid < 0)
-			give_back(&j, -errno);
+	for (;;) {
+		await_request();
+		if (!receive(FROM_FD, &j))
+			break;
+		err = start_watcher(&j);
+		if (err)
+			give_back(&j, err);
 		for (int i = 0; i < FDS; i++)
 			close(j.fds[i]);
 	}
+	child_end_rest();
 	_exit(0);
 }
 

@@ -50,7 +50,7 @@ static int try_one(struct trial *t, char *icd, uint32_t seconds)
 	};
 
 	memset(t, 0, sizeof(*t));
-	return child_run(&c, &t->end);
+	return child_run_alone(&c, &t->end);
 }
 
 static void describe(const struct trial *t, char *what, size_t len)
