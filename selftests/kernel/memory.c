@@ -7,6 +7,7 @@
 #include <linux/dma-heap.h>
 #include <linux/falloc.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -1289,6 +1290,70 @@ KTEST(a_udmabuf_becomes_a_buffer)
 	bytes_fill(r, 4 * PAGE, 2);
 	CHECK(bytes_filled(p, 4 * PAGE, 2));
 	mediator_close(&m);
+	client_close(&c);
+}
+
+/* Descriptor @at is each of @of in turn. */
+struct turns {
+	int at, of[3];
+	bool stop;
+};
+
+static void *take_turns(void *arg)
+{
+	struct turns *t = arg;
+	unsigned int i;
+
+	for (i = 0; !__atomic_load_n(&t->stop, __ATOMIC_RELAXED); i++)
+		CHECK_SYS(dup2(t->of[i % 3], t->at));
+	return NULL;
+}
+
+/*
+ * It is looked at twice, and may be another one by then: of more than was charged, or a buffer that
+ * comes home.  What is imported is what was looked at, or nothing is, and charged.
+ */
+KTEST(a_dma_buf_becomes_another_while_it_is_imported)
+{
+	unsigned int round, rounds = (unsigned int)ktest_rounds(20000), others = 0, k;
+	int memfd = memfd_sealed(8 * PAGE, F_SEAL_SHRINK), err;
+	struct arax_buffer_import i;
+	struct arax_buffer_create b;
+	struct turns t = { 0 };
+	struct client c;
+	pthread_t thread;
+	uint8_t *p;
+
+	client_open(&c, 4, 128, 0);
+	b = buffer_new(&c, 4 * PAGE);
+	t.of[0] = udmabuf_new(memfd, 4 * PAGE);
+	t.of[1] = udmabuf_new(memfd, 8 * PAGE);
+	t.of[2] = buffer_export(&c, b.handle, ARAX_EXPORT_DMABUF);
+	t.at = dup(t.of[0]);
+	CHECK(t.of[2] >= 0 && t.at >= 0);
+	CHECK_OK(pthread_create(&thread, NULL, take_turns, &t));
+	for (round = 0; round < rounds && others < 10; round++) {
+		err = buffer_import(&c, ARAX_IMPORT_DMABUF, t.at, &i);
+		if (err) {
+			CHECK_EQ(err, -EINVAL);
+			others++;
+			continue;
+		}
+		CHECK(i.bytes == 4 * PAGE || i.bytes == 8 * PAGE);
+		p = mmap(NULL, i.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c.fd, (off_t)i.map_offset);
+		CHECK(p != MAP_FAILED);
+		p[i.bytes - 1] = 1;
+		CHECK_SYS(munmap(p, i.bytes));
+		CHECK_OK(buffer_destroy(&c, i.handle));
+	}
+	__atomic_store_n(&t.stop, true, __ATOMIC_RELAXED);
+	CHECK_OK(pthread_join(thread, NULL));
+	for (k = 0; k < 3; k++)
+		CHECK_SYS(close(t.of[k]));
+	CHECK_SYS(close(t.at));
+	while (charged(&c) != c.init.region_size + b.bytes)
+		sleep_ms(1);
+	printf("# another one %u times of %u\n", others, round);
 	client_close(&c);
 }
 
