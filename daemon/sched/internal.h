@@ -194,7 +194,7 @@ struct sched_flow {
 	uint32_t used;
 	uint32_t active;
 	uint32_t running;
-	bool capped, blocked;
+	bool capped : 1, blocked : 1, came : 1, waits : 1, held : 1, listed : 1;
 	uint16_t passed;	/* tasks in a row that went before its first one, see follow.c */
 	/* a cache line so far */
 	uint64_t device_ns;
@@ -224,7 +224,6 @@ struct sched_flow {
 	uint64_t blocked_until;
 	uint64_t later;
 	bool waited;
-	bool came, waits, held, listed;
 	uint32_t waiters;
 	uint64_t waited_to;
 	struct sched_flow *came_next, *stat_next;
@@ -671,7 +670,7 @@ void waits_end(struct sched *s, struct sched_flow *f);
 /* @f has a task queued. */
 static inline void waits_comes(struct sched *s, struct sched_flow *f)
 {
-	if (f->came || f->waits)
+	if (f->came || f->waits || !s->keeps_stats)
 		return;
 	f->came = true;
 	f->came_next = s->came;
