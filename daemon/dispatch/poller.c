@@ -708,6 +708,7 @@ static void check_stopped(struct poller *p)
 	poller_settle(p);
 	p->stopped = true;
 	poller_publish_devices(p);
+	tell_tenants(p);
 	if (p->on_stopped)
 		p->on_stopped(p->stopped_arg);
 }

@@ -309,6 +309,11 @@ static int set_cap(struct sched *s, struct sched_flow *f, uint64_t max_ns, uint6
 		roll(s, f);
 		f->cap->max_ns = max_ns;
 		f->cap->period_ns = period_ns;
+		/* The one that is under way is counted, and those of the new kind are others. */
+		if (f->cap->counted_ns > s->now_ns)
+			f->cap->counted_ns = s->now_ns;
+		if (f->cap->throttled_ns > s->now_ns)
+			f->cap->throttled_ns = s->now_ns;
 	} else {
 		return 0;
 	}

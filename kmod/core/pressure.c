@@ -37,26 +37,57 @@ static u32 fade(u32 avg, u32 factor, u64 n)
 	return avg;
 }
 
-void core_pressure_at(struct core_pressure *p, u64 now)
+/* One step, which @took so long: at most all of it was waited, what is more comes later. */
+static void take_step(struct core_pressure *p, u64 took)
 {
-	u64 missed, took, ns;
+	u64 ns = p->waiting_ns - p->taken_ns;
 	u32 i, share;
 
-	if (!p->next_at || now < p->next_at)
-		return;
-	missed = core_div(now - p->next_at, STEP_NS);
-	/* Of the last of these steps, and what is more than that. */
-	took = now - p->taken_at - missed * STEP_NS;
-	ns = p->waiting_ns - p->taken_ns;
-	/* What came late is in the next ones, as it can't be more than all of one. */
 	if (ns > took)
 		ns = took;
 	share = (u32)core_div(ns << CORE_SHARE_BITS, took);
 	for (i = 0; i < ARRAY_SIZE(factors); i++)
-		p->avg[i] = mix(fade(p->avg[i], factors[i], missed), factors[i], share);
+		p->avg[i] = mix(p->avg[i], factors[i], share);
 	p->taken_ns += ns;
+}
+
+/* @n steps at once: what is left was waited in the first of them. */
+static void take_missed(struct core_pressure *p, u64 n)
+{
+	u64 full = core_div(p->waiting_ns - p->taken_ns, STEP_NS);
+	u32 i;
+
+	if (full > n)
+		full = n;
+	for (i = 0; i < ARRAY_SIZE(factors); i++)
+		p->avg[i] = SHARE_ONE - fade(SHARE_ONE - p->avg[i], factors[i], full);
+	p->taken_ns += full * STEP_NS;
+	n -= full;
+	if (n && p->waiting_ns != p->taken_ns) {
+		take_step(p, STEP_NS);
+		n--;
+	}
+	for (i = 0; i < ARRAY_SIZE(factors); i++)
+		p->avg[i] = fade(p->avg[i], factors[i], n);
+}
+
+void core_pressure_at(struct core_pressure *p, u64 now)
+{
+	u64 missed;
+
+	if (!p->next_at || now < p->next_at)
+		return;
+	missed = core_div(now - p->next_at, STEP_NS);
+	if (missed) {
+		take_step(p, p->next_at - p->taken_at);
+		take_missed(p, missed);
+		p->taken_at = p->next_at + missed * STEP_NS;
+		p->next_at = p->taken_at + STEP_NS;
+		return;
+	}
+	take_step(p, now - p->taken_at);
 	p->taken_at = now;
-	p->next_at += (missed + 1) * STEP_NS;
+	p->next_at += STEP_NS;
 	/* Who looks late is not to have a moment stand for a whole step. */
 	if (p->next_at - now < STEP_NS / 2)
 		p->next_at += STEP_NS;
@@ -64,10 +95,14 @@ void core_pressure_at(struct core_pressure *p, u64 now)
 
 void core_pressure_add(struct core_pressure *p, u64 ns, u64 now)
 {
+	u64 began = ns < now ? now - ns : 0;
+
 	if (!p->next_at) {
-		p->taken_at = ns < now ? now - ns : 0;
-		p->next_at = p->taken_at + STEP_NS;
+		p->taken_at = began;
+		p->next_at = began + STEP_NS;
 	}
+	/* It was as it was before until this began. */
+	core_pressure_at(p, began);
 	p->waiting_ns += ns;
 	core_pressure_at(p, now);
 }

@@ -28,6 +28,9 @@ static const char kernels[] =
 	"{ ARAX_EACH(i, min(na, nb)) b[i] = a[i] + by; }\n"
 	"__kernel void deal(__global uint *who, ulong nr, ulong n)\n"
 	"{ ARAX_EACH(i, n) who[i] += 0x10000 + arax_item() + arax_items() * arax_group(); }\n"
+	"__kernel void names(__global uint *x, ulong n, ulong i_first, ulong i_all, ulong i_each,\n"
+	"                    ulong i_end)\n"
+	"{ ARAX_EACH(i, i_all) x[i] = i + i_first + i_each + i_end; }\n"
 	"__kernel void inc(__global int *x, ulong n) { ARAX_EACH(i, n) x[i]++; }\n"
 	"__kernel void sizes(__global const double *d, ulong nd, __global uchar *b, ulong nb,\n"
 	"                    __global ulong *out, ulong nout)\n"
@@ -44,6 +47,7 @@ static const char kernels[] =
 
 #define WHERE	"where(inout u64 at[], u64 v)"
 #define ADD	"add(in i32 a[], out i32 b[], i32 by)"
+#define NAMES	"names(out u32 x[], u64 i_first, u64 i_all, u64 i_each, u64 i_end)"
 #define DEAL	"deal(inout u32 who[], u64 n)"
 #define INC	"inc(inout i32 x[])"
 #define SIZES	"sizes(in f64 d[], inout u8 b[], out u64 o[])"
@@ -697,6 +701,26 @@ START_TEST(items_are_dealt)
 	}
 	ck_assert_uint_eq(who[c->n], 0);
 	free(who);
+}
+END_TEST
+
+/* The loop has names that no kernel's own are kept out by. */
+START_TEST(names_are_the_kernels)
+{
+	struct device *dev = open_one("");
+	const uint64_t args[] = { 1000, 12, 200, 30 };
+	uint32_t x[12] = { 0 };
+	struct arax_launch_range r = put(dev, x, sizeof(x));
+	struct arax_launch l = { .size = sizeof(l), .nr_ranges = 1, .grid = { 2, 1, 1 },
+				 .block = { 3, 1, 1 }, .ranges = &r, .args = args,
+				 .arg_len = sizeof(args) };
+	struct arax_backend_run run = { .size = sizeof(run), .kernel = load(dev, "names", NAMES),
+					.launch = &l, .name = "x" };
+
+	ck_assert_int_eq(device_run(dev, &run), 0);
+	take(dev, r, x);
+	for (uint32_t i = 0; i < 12; i++)
+		ck_assert_uint_eq(x[i], i + 1230);
 }
 END_TEST
 
@@ -1759,6 +1783,7 @@ int main(void)
 	tcase_add_test(t, never_on_its_own_memory);
 	tcase_add_test(t, geometry);
 	tcase_add_loop_test(t, items_are_dealt, 0, sizeof(deals) / sizeof(deals[0]));
+	tcase_add_test(t, names_are_the_kernels);
 	tcase_add_test(t, bad_ranges);
 	tcase_add_test(much, arguments_are_checked);
 	tcase_add_test(much, bad_sources);

@@ -356,6 +356,49 @@ START_TEST(averages)
 }
 END_TEST
 
+/* What was waited counts when it was, however late the first look is. */
+START_TEST(looked_at_late)
+{
+	static const int idle[] = { 20, 40, 80, 3600 };
+	static const double of[] = { 10, 60, 300 };
+	struct core_pressure p, first;
+	double all;
+	u64 now;
+	int i, k;
+
+	p = (struct core_pressure){ 0 };
+	now = 1000 * S;
+	for (k = 0; k < 319; k++)
+		core_pressure_add(&p, S / 10, now += S / 10);
+	first = p;
+	for (k = 0; k < 4; k++) {
+		p = first;
+		core_pressure_at(&p, now + (u64)idle[k] * S);
+		/* A step may not be over. */
+		for (i = 0; i < 3; i++) {
+			all = faded(0, 10000, 31.9, of[i]);
+			ck_assert_int_ge(share(&p, i), faded(all, 0, idle[k], of[i]) - 200);
+			ck_assert_int_le(share(&p, i), faded(all, 0, idle[k] - 2, of[i]) + 100);
+		}
+	}
+	ck_assert_int_eq(share(&p, 0), 0);
+	/* Nor does it stand for now when it goes on. */
+	p = first;
+	core_pressure_add(&p, S / 10, now + 3600 * S);
+	ck_assert_int_le(share(&p, 0), 200);
+	/* Told at once, and in pieces. */
+	p = (struct core_pressure){ 0 };
+	now = 1000 * S;
+	core_pressure_add(&p, 30 * S, now += 30 * S);
+	for (i = 0; i < 3; i++)
+		near(share(&p, i), faded(0, 10000, 30, of[i]));
+	core_pressure_add(&p, 40 * S, now += 140 * S);
+	for (i = 0; i < 3; i++)
+		near(share(&p, i), faded(faded(faded(0, 10000, 30, of[i]), 0, 100, of[i]), 10000, 40,
+					of[i]));
+}
+END_TEST
+
 /* However it is looked at, no moment stands for much more than it is. */
 START_TEST(any_looks)
 {
@@ -661,6 +704,7 @@ Suite *core_tenant_suite(void)
 	tcase_add_test(tc, told);
 	tcase_add_test(tc, told_of_another);
 	tcase_add_test(tc, averages);
+	tcase_add_test(tc, looked_at_late);
 	tcase_add_test(tc, any_looks);
 	tcase_add_test(tc, life);
 	tcase_add_test(tc, task_events);

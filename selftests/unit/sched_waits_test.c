@@ -404,6 +404,40 @@ START_TEST(maximum_changes)
 }
 END_TEST
 
+/* A period that was long is no reason to count none of short ones. */
+START_TEST(periods_become_short)
+{
+	struct graph_node *a;
+	int i;
+
+	begin(1, true);
+	limit(4, 2, 10 * MS, 3600000 * MS);
+	a = push(4);
+	ck_assert_ptr_eq(pick(), a);
+	now += 20 * MS;
+	finish(a, 20 * MS);
+	a = push(4);
+	ck_assert_ptr_null(pick());
+	now += 50 * MS;
+	collect(16);
+	ck_assert_uint_eq(sums[4].nr_periods, 1);
+	ck_assert_uint_eq(sums[4].nr_throttled, 1);
+	limit(4, 2, 0, 100 * MS);
+	for (i = 0; i < 10; i++) {
+		ck_assert_ptr_null(pick());
+		now += 100 * MS;
+		collect(16);
+	}
+	ck_assert_uint_ge(sums[4].nr_periods, 10);
+	ck_assert_uint_le(sums[4].nr_periods, 12);
+	ck_assert_uint_eq(sums[4].nr_throttled, sums[4].nr_periods);
+	limit(4, 2, SCHED_NO_MAX, 0);
+	ck_assert_ptr_eq(pick(), a);
+	finish(a, 1);
+	sched_destroy(s);
+}
+END_TEST
+
 /* Who is to be told of stays until then. */
 START_TEST(nothing_is_forgotten)
 {
@@ -450,6 +484,7 @@ int main(void)
 	tcase_add_test(tc, throttled);
 	tcase_add_test(tc, throttled_above);
 	tcase_add_test(tc, maximum_changes);
+	tcase_add_test(tc, periods_become_short);
 	tcase_add_test(tc, nothing_is_forgotten);
 	suite_add_tcase(suite, tc);
 	r = srunner_create(suite);

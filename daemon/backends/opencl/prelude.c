@@ -7,7 +7,8 @@
  * share is contiguous, as on the CPU.  On a GPU its work-items take turns in it, so
  * that neighbours read neighbouring memory.  Where they run one after the other, on a
  * processor, each has a piece of it: by turns every one of them would go through all of
- * the group's memory, and not by 1, so that compilers have no use for vectors.
+ * the group's memory, and not by 1, so that compilers have no use for vectors.  Names of
+ * its own begin with arax_, as a kernel may have any others.
  */
 #include "daemon/backends/opencl/opencl.h"
 
@@ -43,8 +44,8 @@ static const char by_turns[] =
 	COMMON
 	"#define ARAX_EACH(i, n) \\\n"
 	"	for (ulong i = arax_share((n), arax_group()) + arax_item(), \\\n"
-	"	     i##_end = arax_share((n), arax_group() + 1); \\\n"
-	"	     i < i##_end; i += arax_items())\n"
+	"	     arax_end_##i = arax_share((n), arax_group() + 1); \\\n"
+	"	     i < arax_end_##i; i += arax_items())\n"
 	LAST;
 
 static const char in_pieces[] =
@@ -52,12 +53,12 @@ static const char in_pieces[] =
 	"static ulong arax_lesser(ulong a, ulong b)\n"
 	"{ return a < b ? a : b; }\n"
 	"#define ARAX_EACH(i, n) \\\n"
-	"	for (ulong i##_first = arax_share((n), arax_group()), \\\n"
-	"	     i##_all = arax_share((n), arax_group() + 1) - i##_first, \\\n"
-	"	     i##_each = i##_all / arax_items() + (i##_all % arax_items() != 0), \\\n"
-	"	     i = i##_first + arax_lesser(i##_each * arax_item(), i##_all), \\\n"
-	"	     i##_end = arax_lesser(i + i##_each, i##_first + i##_all); \\\n"
-	"	     i < i##_end; i++)\n"
+	"	for (ulong arax_first_##i = arax_share((n), arax_group()), \\\n"
+	"	     arax_all_##i = arax_share((n), arax_group() + 1) - arax_first_##i, \\\n"
+	"	     arax_each_##i = arax_all_##i / arax_items() + (arax_all_##i % arax_items() != 0), \\\n"
+	"	     i = arax_first_##i + arax_lesser(arax_each_##i * arax_item(), arax_all_##i), \\\n"
+	"	     arax_end_##i = arax_lesser(i + arax_each_##i, arax_first_##i + arax_all_##i); \\\n"
+	"	     i < arax_end_##i; i++)\n"
 	LAST;
 
 const char *opencl_prelude(bool gpu)

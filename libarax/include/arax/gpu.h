@@ -160,7 +160,7 @@ static __device__ inline uint64_t arax_share(uint64_t n, uint64_t group)
  */
 #define ARAX_EACH(i, n) \
 	for (uint64_t i = arax_share((n), arax_group()) + arax_item(), \
-	     i##_end = arax_share((n), arax_group() + 1); \
-	     i < i##_end; i += arax_items())
+	     arax_end_##i = arax_share((n), arax_group() + 1); \
+	     i < arax_end_##i; i += arax_items())
 
 #endif /* ARAX_GPU_H */
