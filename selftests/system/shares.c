@@ -431,9 +431,11 @@ TEST(throttling_is_counted)
 	/* A cgroup with a setting keeps its figures when its programs have gone. */
 	set(above, "device_time.weight=200");
 	set(below, "device_time.weight=200");
-	set(group, "device_time.max=20000 100000");
+	/* None is to have ended before all are queued. */
+	set(group, "device_time.max=0 100000");
 	p = start(below, TASK_US);
 	await_queued(&p);
+	set(group, "device_time.max=20000 100000");
 	await_end(&p);
 	t = stat_of(group);
 	CHECK(t.usage >= TASKS * TASK_US);
