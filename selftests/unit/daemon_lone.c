@@ -116,6 +116,21 @@ static struct arax_task *row_add(uint32_t handle, uint32_t us, uint64_t user_dat
 	return t;
 }
 
+/* So many short ones at once, by two buffers; returns nr_lone() before. */
+static uint64_t send_row(uint32_t nr, int tries)
+{
+	uint64_t before;
+	uint32_t first, i;
+
+	run_short(tries ? 3000 : 300);
+	before = nr_lone();
+	first = row_begin();
+	for (i = 0; i < nr; i++)
+		row_add(i % 3 ? second : buffer, SHORT_US, 10 + i);
+	client_publish_from(&c, first);
+	return before;
+}
+
 /*
  * Those of a row are, too, each when the one before it has ended.  There are more of them than are
  * committed together.
@@ -125,15 +140,10 @@ START_TEST(so_have_rows)
 	const uint32_t nr = 24, least = SLOW ? 2 : nr;
 	bool enough = false, ordered;
 	uint64_t before;
-	uint32_t first, i;
+	uint32_t i;
 
 	for (int tries = 0; tries < TRIES && !enough; tries++) {
-		run_short(tries ? 3000 : 300);
-		before = nr_lone();
-		first = row_begin();
-		for (i = 0; i < nr; i++)
-			row_add(i % 3 ? second : buffer, SHORT_US, 10 + i);
-		client_publish_from(&c, first);
+		before = send_row(nr, tries);
 		for (i = 0, ordered = true; i < nr; i++)
 			ordered &= await(0).user_data == 10 + i;
 		enough = nr_lone() >= before + least;
@@ -177,16 +187,11 @@ START_TEST(the_core_knows_of_room_when_it_is_told)
 	const uint32_t nr = 24, least = SLOW ? 2 : nr;
 	bool enough = false;
 	uint64_t before;
-	uint32_t first, i;
+	uint32_t i;
 
 	poller_post(daemon_poller(d), &look);
 	for (int tries = 0; tries < TRIES && !enough; tries++) {
-		run_short(tries ? 3000 : 300);
-		before = nr_lone();
-		first = row_begin();
-		for (i = 0; i < nr; i++)
-			row_add(i % 3 ? second : buffer, SHORT_US, 10 + i);
-		client_publish_from(&c, first);
+		before = send_row(nr, tries);
 		for (i = 0; i < nr; i++)
 			await(0);
 		enough = nr_lone() >= before + least;
