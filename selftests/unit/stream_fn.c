@@ -11,6 +11,7 @@
 #include <CL/cl.h>
 #include <arax/stream.h>
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -66,6 +67,20 @@ static void *call_of(const char *library, const char *name)
 	return call;
 }
 
+/* As buffers do that nobody has put onto memory of his. */
+static bool begins_as_buffers_do(const struct arax_stream *s, cl_mem mem)
+{
+	__typeof__(clGetMemObjectInfo) *mem_info = call_of("libOpenCL.so.1", "clGetMemObjectInfo");
+	__typeof__(clGetDeviceInfo) *device_info = call_of("libOpenCL.so.1", "clGetDeviceInfo");
+	cl_uint bits = 0;
+	void *at;
+
+	if (mem_info(mem, CL_MEM_HOST_PTR, sizeof(at), &at, NULL) ||
+	    device_info(s->device, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof(bits), &bits, NULL))
+		abort();
+	return !((uintptr_t)at % (bits / 8));
+}
+
 static int put(const struct arax_stream *s, struct kept *k, void *to, uint32_t n)
 {
 	const char *driver = getenv("ARAX_TEST_STREAM_DRIVER");
@@ -74,6 +89,8 @@ static int put(const struct arax_stream *s, struct kept *k, void *to, uint32_t n
 	if (s->kind == ARAX_STREAM_OPENCL) {
 		__typeof__(clEnqueueFillBuffer) *fill = call_of("libOpenCL.so.1", "clEnqueueFillBuffer");
 
+		if (!begins_as_buffers_do(s, to))
+			return -EIO;
 		return fill(s->stream, to, k->values, sizeof(int32_t), 0, bytes, 0, NULL, NULL);
 	}
 	if (s->kind == ARAX_STREAM_CUDA) {

@@ -111,37 +111,44 @@ static int check_apart(struct opencl_launch *x, uint32_t i)
 /*
  * Comes along whole, and goes back so: a range is as long as its client says, however much of
  * it the kernel writes, and nobody else's bytes may get into the rest.
+ * @own: where it lies, at @offset; to be released with the launch if @release_own
  */
-static int stage(struct opencl_launch *x, uint32_t i, cl_mem own, uint64_t offset, cl_mem *mem)
+static int stage(struct opencl_launch *x, uint32_t i, cl_mem own, uint64_t offset, bool release_own,
+		 cl_mem *mem)
 {
-	const struct param *p = &x->k->params.ranges[i];
-	struct opencl_staged *s = x->staged;
-	int err = check_apart(x, i);
+	struct opencl_staged *s = &x->staged[x->nr_staged];
 	cl_int cerr;
 
-	if (err)
-		return err;
-	for (; s < x->staged + x->nr_staged; s++) {
-		if (s->own != own || s->offset != offset)
-			continue;
-		s->back |= p->out;
-		*mem = s->temporary;
-		return 0;
-	}
 	*s = (struct opencl_staged){
-		.own = own, .offset = offset, .back = p->out,
+		.data = x->l->ranges[i].data, .own = own, .offset = offset,
+		.release_own = release_own, .back = x->k->params.ranges[i].out,
 		.bytes = longest_at(x, x->l->ranges[i].data),
 	};
-	s->temporary = cl.CreateBuffer(x->dev->context, CL_MEM_READ_WRITE, s->bytes, NULL, &cerr);
-	if (cerr)
-		return failed(x, "buffer for a misaligned range", cerr);
-	x->mems[i] = *mem = s->temporary;
 	x->nr_staged++;
+	s->temporary = cl.CreateBuffer(x->dev->context, CL_MEM_READ_WRITE, s->bytes, NULL, &cerr);
+	if (cerr) {
+		s->temporary = NULL;
+		return failed(x, "buffer for a misaligned range", cerr);
+	}
+	*mem = s->temporary;
 	cerr = cl.EnqueueCopyBuffer(x->lane->queue, own, *mem, offset, 0, s->bytes, 0, NULL,
 				    &s->came);
 	if (cerr)
 		s->came = NULL;
 	return failed(x, "copy of a misaligned range", cerr);
+}
+
+/* What has been staged for one that begins where range @i does. */
+static bool is_staged(struct opencl_launch *x, uint32_t i, cl_mem *mem)
+{
+	for (struct opencl_staged *s = x->staged; s < x->staged + x->nr_staged; s++) {
+		if (s->data != x->l->ranges[i].data)
+			continue;
+		s->back |= x->k->params.ranges[i].out;
+		*mem = s->temporary;
+		return true;
+	}
+	return false;
 }
 
 static int own_range(struct opencl_launch *x, uint32_t i, const struct arax_launch_range *r, cl_mem *mem)
@@ -157,8 +164,10 @@ static int own_range(struct opencl_launch *x, uint32_t i, const struct arax_laun
 	}
 	if (!offset)
 		return 0;
-	if (offset % x->dev->align)
-		return stage(x, i, *mem, offset, mem);
+	if (offset % x->dev->align) {
+		err = check_apart(x, i);
+		return err || is_staged(x, i, mem) ? err : stage(x, i, *mem, offset, false, mem);
+	}
 	region.origin = offset;
 	pthread_mutex_lock(&x->dev->parts_lock);
 	x->mems[i] = cl.CreateSubBuffer(*mem, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &cerr);
@@ -171,17 +180,36 @@ static int own_range(struct opencl_launch *x, uint32_t i, const struct arax_laun
 	return 0;
 }
 
-static int host_range(struct opencl_launch *x, uint32_t i, const struct arax_launch_range *r, cl_mem *mem)
+static int on_host_pages(struct opencl_launch *x, uint32_t i, uint64_t bytes, bool written, cl_mem *mem)
 {
-	cl_mem_flags flags = CL_MEM_USE_HOST_PTR;
+	const cl_mem_flags flags = written ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY;
 	cl_int err;
 
-	flags |= x->k->params.ranges[i].out ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY;
-	*mem = cl.CreateBuffer(x->dev->context, flags, r->length, r->data, &err);
-	if (err)
-		return failed(x, "buffer on host pages", err);
-	x->mems[i] = *mem;
-	return 0;
+	*mem = cl.CreateBuffer(x->dev->context, CL_MEM_USE_HOST_PTR | flags, bytes,
+			       x->l->ranges[i].data, &err);
+	return failed(x, "buffer on host pages", err);
+}
+
+/*
+ * A source's kernel takes its elements where they are.  Who is given a buffer, as functions are, counts
+ * on what is true of all others: that it begins where any type may.
+ */
+static int host_range(struct opencl_launch *x, uint32_t i, const struct arax_launch_range *r, cl_mem *mem)
+{
+	int err;
+
+	if (x->k->program || !((uintptr_t)r->data % x->dev->align)) {
+		err = on_host_pages(x, i, r->length, x->k->params.ranges[i].out, mem);
+		if (!err)
+			x->mems[i] = *mem;
+		return err;
+	}
+	err = check_apart(x, i);
+	if (err || is_staged(x, i, mem))
+		return err;
+	/* Of all that are staged with it one may be written. */
+	err = on_host_pages(x, i, longest_at(x, r->data), true, mem);
+	return err ? err : stage(x, i, *mem, 0, true, mem);
 }
 
 static int check_range(struct opencl_launch *x, uint32_t i)
@@ -422,6 +450,12 @@ static void release_mems(struct opencl_launch *x)
 	}
 	if (locked)
 		pthread_mutex_unlock(&x->dev->parts_lock);
+	for (struct opencl_staged *s = x->staged; s < x->staged + x->nr_staged; s++) {
+		if (s->temporary)
+			cl.ReleaseMemObject(s->temporary);
+		if (s->release_own)
+			cl.ReleaseMemObject(s->own);
+	}
 }
 
 static void release(struct opencl_launch *x)
