@@ -66,6 +66,9 @@ void trial_seed(void)
 {
 	seed = getenv("ARAX_SEED") ? strtoull(getenv("ARAX_SEED"), NULL, 10) : (uint64_t)getpid();
 	state = (seed + 1) * 0x9e3779b97f4a7c15u;
+	/* Of a test that crashes nothing else tells. */
+	printf("# ARAX_SEED=%lu\n", (unsigned long)seed);
+	fflush(stdout);
 }
 
 /* xorshift64 (Marsaglia 2003). */
