@@ -198,9 +198,7 @@ void wait_noted(struct arax *ax);
 void wait_wake_followers(struct arax *ax);
 uint64_t now_ns(void);
 
-/* submit.c: entries are published, @count since the last: ring if need be. */
-int submit_kick(struct arax *ax, uint32_t count);
-/* Waits until a task may be in flight besides those that are.  Returns as wait_until() does. */
+/* submit.c: waits until a task may be in flight besides those that are.  Returns as wait_until() does. */
 int submit_room(struct arax *ax, uint64_t deadline);
 
 #endif /* LIBARAX_INTERNAL_H */

@@ -61,6 +61,7 @@ struct link {
 	const struct link_ops *ops;
 	struct arax_ring_ctl *ctl;	/* set by region() */
 	uint32_t type;			/* ARAX_LINK_* */
+	bool queues_wait;		/* some have, or had, ARAX_QUEUE_WAIT; atomic */
 };
 
 /* @want: see struct arax_options; NULL: search.  @admin: for calls from 0x90 on. */

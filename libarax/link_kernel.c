@@ -8,10 +8,15 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "barrier.h"
 #include "error.h"
 #include "link.h"
+
+#define ROOM_NAP_NS	20000		/* for a queue that waits for room: the first one, */
+#define ROOM_NAP_MAX_NS	1000000		/* and up to this, twice as long each time */
 
 struct link_kernel {
 	struct link link;
@@ -113,6 +118,7 @@ static int kernel_buffer_map(struct link *l, const struct arax_buffer_import *a,
 static int kernel_kick(struct link *l, uint32_t count, bool *woke)
 {
 	struct arax_submit s = { .size = sizeof(s), .deadline_ns = ARAX_DEADLINE_NONE };
+	struct timespec nap = { .tv_nsec = ROOM_NAP_NS };
 	int ret;
 
 	*woke = false;
@@ -121,6 +127,15 @@ static int kernel_kick(struct link *l, uint32_t count, bool *woke)
 		s.submitted = 0;
 		ret = kernel_call(l, ARAX_NR_SUBMIT, &s);
 		count -= s.submitted < count ? s.submitted : count;
+		if (s.submitted) {
+			nap.tv_nsec = ROOM_NAP_NS;
+		} else if (ret == -EAGAIN && load_relaxed(&l->queues_wait)) {
+			/* Others' tasks may have to end first; nothing tells of that. */
+			nanosleep(&nap, NULL);
+			if (nap.tv_nsec < ROOM_NAP_MAX_NS)
+				nap.tv_nsec *= 2;
+			continue;
+		}
 		if (ret && ret != -EINTR)
 			return ret;
 		if (!ret && !s.submitted)

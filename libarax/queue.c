@@ -46,10 +46,13 @@ int arax_queue_create_with(struct arax *ax, const struct arax_queue_options *o,
 	if (ret) {
 		free(q);
 		if (ret == -EOPNOTSUPP)
-			error_set(ret, "creating a queue with flags 0x%x: want ARAX_QUEUE_IN_ORDER or ARAX_QUEUE_DATAFLOW, and ARAX_QUEUE_CONTINUE or not",
-				  o->flags);
+			error_set(ret, "creating a queue with flags 0x%x: want ARAX_QUEUE_IN_ORDER or ARAX_QUEUE_DATAFLOW, and ARAX_QUEUE_CONTINUE and ARAX_QUEUE_WAIT or not%s",
+				  o->flags, o->flags & ~(uint32_t)ARAX_QUEUE_FLAGS ? "" :
+				  ": what you are linked to is too old for one of them");
 		return ret;
 	}
+	if (o->flags & ARAX_QUEUE_WAIT)
+		store_relaxed(&ax->link->queues_wait, true);
 	q->ax = ax;
 	q->handle = a.handle;
 	pthread_mutex_lock(&ax->object_lock);

@@ -8,6 +8,9 @@
 #define ROOM_PART	8	/* of a full ring: what has to be free before it is filled again */
 #define ROOM_NS		500000u	/* but no longer than this, if there is any */
 #define PUBLISH_MAX	16	/* entries written before the consumer may have the first */
+#define NAP_NS		20000	/* for what nothing tells of */
+#define NAP_MAX_NS	1000000	/* where it may take long: twice as long each time, up to this */
+#define TAKEN_LOOKS	2000	/* before that, at whether tasks have been taken: some 50 us */
 
 /* ------------------------------------------------------------------ */
 /* Checks that spare a round trip and can say what is wrong            */
@@ -270,7 +273,8 @@ static inline int put(struct arax *ax, struct arax_queue *q, const struct arax_d
 /* ------------------------------------------------------------------ */
 /* Submission                                                          */
 
-int submit_kick(struct arax *ax, uint32_t count)
+/* Entries are published, @count since the last time: ring if need be. */
+static int kick(struct arax *ax, uint32_t count)
 {
 	bool woke;
 	int ret;
@@ -287,6 +291,30 @@ int submit_kick(struct arax *ax, uint32_t count)
 	if (unlikely(ret))
 		complete_dead(ax, ret);
 	return ret;
+}
+
+/*
+ * Where some of the context's queues wait for room: the caller may destroy what his tasks name as soon
+ * as he is back, so that they have to be there by then.  Over the kernel link they are.
+ */
+static void await_taken(struct arax *ax, uint32_t tail)
+{
+	struct timespec nap = { .tv_nsec = NAP_NS };
+	uint32_t looks = 0;
+
+	/* Pairs with the release with which the core moves sq_head. */
+	while ((int32_t)(load_acquire(&ax->ring.ctl->sq_head) - tail) < 0) {
+		if (looks++ < TAKEN_LOOKS) {
+			cpu_relax();
+			continue;
+		}
+		nanosleep(&nap, NULL);
+		nap.tv_nsec = nap.tv_nsec < NAP_MAX_NS ? 2 * nap.tv_nsec : nap.tv_nsec;
+		if (ax->link->ops->hangup(ax->link))
+			complete_dead(ax, -ENOTCONN);
+		if (context_dead(ax))
+			return;
+	}
 }
 
 static bool has_slot(void *arg)
@@ -337,7 +365,7 @@ int submit_room(struct arax *ax, uint64_t deadline)
 /* Everything is kicked: wait for free tickets, or for room in the arena. */
 static int wait_for_room(struct arax *ax)
 {
-	const struct timespec pause = { .tv_nsec = 20000 };
+	const struct timespec pause = { .tv_nsec = NAP_NS };
 
 	if (!has_slot(ax))
 		return submit_room(ax, ARAX_DEADLINE_NONE);
@@ -357,7 +385,7 @@ int arax_submit(struct arax_queue *queue, const struct arax_desc *tasks, size_t 
 {
 	struct arax *ax = queue->ax;
 	size_t i = 0, kicked = 0, written;
-	uint32_t known;
+	uint32_t known, tail;
 	int ret = 0, err;
 
 	if (unlikely(!is_owner(ax)))
@@ -385,9 +413,12 @@ again:
 		store_relaxed(&queue->inflight, queue->inflight + (uint32_t)written);
 		ring_sq_publish(&ax->ring, (uint32_t)written);
 	}
+	tail = ax->ring.sq_tail;
 	lock_drop(&ax->ring_lock);
-	err = submit_kick(ax, (uint32_t)(i - kicked));
+	err = kick(ax, (uint32_t)(i - kicked));
 	kicked = i;
+	if (unlikely(load_relaxed(&ax->link->queues_wait)) && !err)
+		await_taken(ax, tail);
 	/* Some were submitted, or there would have been nothing to kick; their ends tell why. */
 	if (likely(!ret) || unlikely(err))
 		return (int)i;

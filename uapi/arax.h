@@ -435,7 +435,8 @@ struct arax_context_init {
  * struct arax_submit - consume published entries, optionally wait
  * @to_submit:	entries that the caller published and wants consumed
  * @submitted:	out: how many were (the prefix); a bad entry counts as consumed
- *		and completes with its error, so only a lack of credit stops it
+ *		and completes with its error, so only a lack of credit stops it, or of room
+ *		for a queue's tasks that wait for it (ARAX_QUEUE_WAIT)
  * @flags:	ARAX_SUBMIT_SEEN; ARAX_SUBMIT_AS_ASKED with it
  * @min_complete: wait until that many completions are unread (0: don't wait)
  * @seen:	with ARAX_SUBMIT_SEEN: so many completions had been posted when the caller
@@ -448,8 +449,8 @@ struct arax_context_init {
  * @deadline_ns: CLOCK_MONOTONIC, absolute; ARAX_DEADLINE_NONE
  *
  * Returns 0 if anything was consumed or nothing was asked for; EAGAIN if the
- * first entry found no credit (read completions first), EINVAL if it was not
- * published.  ETIMEDOUT and EINTR concern the wait; @submitted holds then too.
+ * first entry found no credit (read completions first) or, with ARAX_QUEUE_WAIT, no room
+ * (come again soon: nothing tells of it), EINVAL if it was not published.  ETIMEDOUT and EINTR concern the wait; @submitted holds then too.
  */
 struct arax_submit {
 	__u32 size;
@@ -642,11 +643,18 @@ struct arax_buffer_query {
 #define ARAX_QUEUE_IN_ORDER	0x0
 #define ARAX_QUEUE_DATAFLOW	0x1	/* order inferred from ranges */
 #define ARAX_QUEUE_CONTINUE	0x2	/* run tasks although one before failed */
-#define ARAX_QUEUE_FLAGS	0x3
+/*
+ * For its tasks there may be no room below tasks.max of a tenant or user.  Such a task is not
+ * consumed until there is, nor is what was published behind it, to whatever queue of the context;
+ * without this flag it completes with EDQUOT.  What has not been consumed is not there yet: it
+ * can't be canceled, and a tenant whose limit is 0 waits until that is raised.
+ */
+#define ARAX_QUEUE_WAIT		0x4
+#define ARAX_QUEUE_FLAGS	0x7
 
 /**
  * struct arax_queue_create - make a queue
- * @flags:	ARAX_QUEUE_*
+ * @flags:	ARAX_QUEUE_*; EOPNOTSUPP: one that is not known here
  * @priority:	-20..19, lower runs first among the tasks of one tenant
  * @handle:	out
  * @target_ns:	its tasks are wanted done this long after they are submitted: among tasks of

@@ -210,6 +210,12 @@ static void broker_house(struct link *l, uint64_t ticks)
 	}
 }
 
+/* Nothing of it can be taken now.  Of those that wait for room tasks' ends tell, of credit nothing. */
+static bool is_stuck(const struct conn *c)
+{
+	return c->starved && (!core_read_once(c->client->awaits_room) || core_awaits_room(c->client));
+}
+
 static bool broker_sleep(struct link *l, uint64_t *timeout_ns)
 {
 	struct broker *b = broker_of(l);
@@ -233,7 +239,7 @@ static bool broker_sleep(struct link *l, uint64_t *timeout_ns)
 	for (i = 0; !b->quiet && i < b->hot.n; i++)
 		ready |= core_submit_ready(b->hot.at[i]->client);
 	for (i = 0; !b->quiet && i < b->warm.n; i++)
-		ready |= !b->warm.at[i]->starved &&
+		ready |= !is_stuck(b->warm.at[i]) &&
 			 core_submit_ready(b->warm.at[i]->client);
 	if (ready) {
 		for (i = 0; i < b->hot.n; i++)

@@ -507,6 +507,8 @@ struct core_client {
 	u32 arena_size;
 	struct clist free;	/* tasks */
 	u32 nr_begun;		/* of @tasks: those behind them were never used */
+	u32 queues_wait;	/* not 0: there are or were some with ARAX_QUEUE_WAIT */
+	bool awaits_room;	/* the next entry is of one, and there was none for it; any thread reads */
 	struct core_queue *last_queue;	/* that a task was submitted to, or NULL */
 	struct core_handles handles;
 	u32 nr[CORE_TIMELINE + 1];
@@ -814,6 +816,8 @@ void core_tenant_put(struct core *core, struct core_tenant *t);
 /* Lock-free, all or nothing, leaf to root and the user: 0 or -EDQUOT. */
 int core_charge(struct core_tenant *t, struct core_tenant *user, u32 res, u64 n);
 void core_uncharge(struct core_tenant *t, struct core_tenant *user, u32 res, u64 n);
+/* How many tasks there is room for, @n at most; without core->dispatch out of date at once. */
+u32 core_room_for_tasks(struct core_tenant *t, struct core_tenant *user, u32 n);
 /*
  * For ARAX_RES_TASKS, and the only ones for it; core->dispatch held.  Charges as
  * many of n as there is room for and returns how many.
@@ -949,7 +953,8 @@ void core_timeline_release(struct core *core, u32 max);
 
 /*
  * Consumes up to max published entries.  Returns how many, or -EAGAIN (no
- * credit), -EINVAL (not published), -EPIPE, -ENXIO if none was.
+ * credit, or no room for who waits for it), -EINVAL (not published), -EPIPE, -ENXIO if
+ * none was.
  */
 int core_submit(struct core_client *c, u32 max);
 /* The same without waiting for the client's lock: -EBUSY, a call of its own has it. */
@@ -962,6 +967,16 @@ static inline bool core_entry_ready(const struct core_client *c, u32 pos)
 
 	/* Pairs with the client's release when it publishes the entry. */
 	return core_load_acquire(&t->seq) == pos + 1;
+}
+
+/*
+ * The next entry's queue waits for room, and there is none yet.  Any thread; who sees room too late
+ * has another look, as there is nothing that tells of it.
+ */
+static inline bool core_awaits_room(struct core_client *c)
+{
+	return core_read_once(c->awaits_room) && !core_read_once(c->dead) &&
+	       !core_room_for_tasks(c->tenant, c->user, 1);
 }
 
 /* The same at the consumer's position. */

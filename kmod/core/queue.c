@@ -20,8 +20,10 @@ int core_queue_create(struct core_client *c, struct arax_queue_create *a)
 	q->tasks = 1;
 	core_mutex_lock(&c->lock);
 	err = core_client_add(c, CORE_QUEUE, q, &a->handle);
-	if (!err)
+	if (!err) {
 		q->handle = a->handle;
+		c->queues_wait |= a->flags & ARAX_QUEUE_WAIT;
+	}
 	core_mutex_unlock(&c->lock);
 	if (err)
 		core_free(q);

@@ -496,17 +496,22 @@ static inline void take_references(struct core_task *t)
 	}
 }
 
+static void throw_big(struct core_task *t, struct core_garbage *g)
+{
+	if (!t->big)
+		return;
+	*(void **)t->big = g->bigs;
+	g->bigs = t->big;
+	t->big = NULL;
+}
+
 static void refuse(struct core_client *c, const struct prepared *p, s32 error,
 		   struct core_garbage *g)
 {
 	struct core_task *t = p->task;
 	struct core_result r = { .result = error, .device = ~0u, .origin = t->origin };
 
-	if (t->big) {
-		*(void **)t->big = g->bigs;
-		g->bigs = t->big;
-		t->big = NULL;
-	}
+	throw_big(t, g);
 	if (t->promised)
 		core_unpromise(t);
 	/* Whoever waits for it would wait for ever. */
@@ -695,6 +700,29 @@ static void await_mediator(struct core *core)
 		core->ops->recovery_begin(core);
 }
 
+/*
+ * Of a queue that waits for room those that find none, and all behind them, are not consumed: they go
+ * back unlooked at, and are read anew.  What is refused before that for lack of room is of others.
+ * Returns how many are left.
+ */
+static core_cold u32 give_back(struct core_client *c, struct prepared *p, u32 n,
+			       struct core_garbage *g)
+{
+	u32 i = core_room_for_tasks(c->tenant, c->user, n), left;
+
+	while (i < n && !(p[i].task->queue && p[i].task->queue->flags & ARAX_QUEUE_WAIT))
+		i++;
+	left = i;
+	for (; i < n; i++) {
+		throw_big(p[i].task, g);
+		clist_add_tail(&p[i].task->node, &c->freed);
+	}
+	c->sq_head -= n - left;
+	c->submitted -= n - left;
+	core_write_once(c->awaits_room, left < n);
+	return left;
+}
+
 /* Returns false if the refusals are not closed yet. */
 static bool enqueue(struct core_client *c, struct prepared *p, u32 n, struct core_garbage *g)
 {
@@ -758,6 +786,10 @@ static int submit_locked(struct core_client *c, u32 max)
 		core_mutex_unlock(&c->lock);
 		return -ENXIO;
 	}
+	if (core_awaits_room(c))
+		why = -EAGAIN;
+	else if (c->awaits_room)
+		core_write_once(c->awaits_room, false);
 	/* No more can be published at once; who feeds it meanwhile calls again. */
 	if (max > c->depth)
 		max = c->depth;
@@ -772,7 +804,12 @@ static int submit_locked(struct core_client *c, u32 max)
 			core_garbage_init(&g);
 			g.defer_wake = core->params.defers_wakes;
 			core_spin_lock(&core->dispatch);
-			closed = enqueue(c, p, n, &g);
+			want = n;
+			if (c->queues_wait && !c->dead)
+				n = give_back(c, p, n, &g);
+			if (n < want)
+				why = -EAGAIN;
+			closed = !n || enqueue(c, p, n, &g);
 			core_unlock_collect(core, &g);
 			if (!closed) {
 				core_refusals_look(c, false);

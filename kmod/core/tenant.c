@@ -338,13 +338,18 @@ static inline void sub_tasks(struct core_counter *c, u64 n)
 	core_atomic_set(&c->used, used - n);
 }
 
-u32 core_charge_tasks(struct core *core, struct core_tenant *leaf, struct core_tenant *user, u32 n)
+/*
+ * Of @n tasks those that fit, and who refuses the rest.  The user's default holds only where no
+ * cgroup above has a limit.
+ */
+static inline u32 tasks_that_fit(struct core_tenant *leaf, struct core_tenant *user, u32 n,
+				 struct core_tenant **refuses)
 {
-	struct core_tenant *t, *refuses = NULL;
+	struct core_tenant *t;
 	bool limited = false;
 	u64 fit = n, room, max;
 
-	core_spin_assert(&core->dispatch);
+	*refuses = NULL;
 	for (t = leaf; t; t = t->parent) {
 		max = core_atomic_read(&t->res[ARAX_RES_TASKS].max);
 		if (max == ARAX_LIMIT_MAX)
@@ -354,23 +359,39 @@ u32 core_charge_tasks(struct core *core, struct core_tenant *leaf, struct core_t
 		if (core_likely(room >= fit))
 			continue;
 		fit = room;
-		refuses = t;
+		*refuses = t;
 	}
-	/* The user's default holds only where no cgroup above has a limit. */
 	max = core_atomic_read(&user->res[ARAX_RES_TASKS].max);
 	if (!limited && max != ARAX_LIMIT_MAX) {
 		room = room_for(&user->res[ARAX_RES_TASKS], max);
 		if (!core_likely(room >= fit)) {
 			fit = room;
-			refuses = user;
+			*refuses = user;
 		}
 	}
+	return (u32)fit;
+}
+
+u32 core_room_for_tasks(struct core_tenant *leaf, struct core_tenant *user, u32 n)
+{
+	struct core_tenant *refuses;
+
+	return tasks_that_fit(leaf, user, n, &refuses);
+}
+
+u32 core_charge_tasks(struct core *core, struct core_tenant *leaf, struct core_tenant *user, u32 n)
+{
+	struct core_tenant *t, *refuses;
+	u32 fit;
+
+	core_spin_assert(&core->dispatch);
+	fit = tasks_that_fit(leaf, user, n, &refuses);
 	for (t = leaf; t; t = t->parent)
-		add_tasks(&t->res[ARAX_RES_TASKS], (u32)fit);
-	add_tasks(&user->res[ARAX_RES_TASKS], (u32)fit);
+		add_tasks(&t->res[ARAX_RES_TASKS], fit);
+	add_tasks(&user->res[ARAX_RES_TASKS], fit);
 	if (refuses)
 		core_atomic_add(&refuses->res[ARAX_RES_TASKS].events, n - fit);
-	return (u32)fit;
+	return fit;
 }
 
 void core_uncharge_tasks(struct core *core, struct core_tenant *leaf, struct core_tenant *user,

@@ -138,6 +138,17 @@ static void commits(struct run *r)
 	fx_call(r->fx, NULL, ARAX_NR_COMMIT, &a);
 }
 
+/* The evil one's: a queue of its may wait for room. */
+static void limit_tasks(struct run *r, u32 max)
+{
+	struct arax_limit l = {
+		.cgroup_fd = 3, .what = ARAX_SET_MAX + ARAX_RES_TASKS,
+		.value = max == 0xf ? ARAX_LIMIT_MAX : max,
+	};
+
+	ck_assert_int_eq(core_limit_set(r->fx->core, &l), 0);
+}
+
 static void step(struct run *r)
 {
 	struct arax_fetch f = { 0 };
@@ -176,6 +187,8 @@ static void step(struct run *r)
 	case 11:
 		restart = take8(&r->in);
 		core_fetch(r->fx->core, &f);
+		if ((restart & 0xf) == 1)
+			limit_tasks(r, restart >> 4);
 		if (restart & 0xf)
 			break;
 		fx_die(r->fx);
@@ -205,7 +218,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	r.evil = fx_client(r.fx, 7, 3);
 	ck_assert_int_eq(fx_init(r.evil, 2u << (how >> 3 & 3), how & 0x20 ? 256 : 128,
 				 how & 0x40 ? 8192 : 0), 0);
-	r.evil->queue = fx_queue(r.evil, how & 0x80 ? ARAX_QUEUE_DATAFLOW : 0);
+	r.evil->queue = fx_queue(r.evil, (how & 0x80 ? ARAX_QUEUE_DATAFLOW : 0) |
+					 (how & 1 ? ARAX_QUEUE_WAIT : 0));
 	r.buffers[0] = fx_buffer(r.evil, 4096);
 	r.buffers[1] = fx_buffer(r.evil, 65536);
 	r.timeline = fx_timeline(r.evil, 0);

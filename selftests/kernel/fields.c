@@ -376,7 +376,7 @@ KTEST(queues)
 	struct client c;
 
 	client_open(&c, 4, 128, 0);
-	BAD(c.fd, QUEUE_CREATE, arax_queue_create, EOPNOTSUPP, .flags = 4);
+	BAD(c.fd, QUEUE_CREATE, arax_queue_create, EOPNOTSUPP, .flags = ARAX_QUEUE_FLAGS + 1);
 	BAD(c.fd, QUEUE_CREATE, arax_queue_create, EINVAL, .priority = -21);
 	BAD(c.fd, QUEUE_CREATE, arax_queue_create, EINVAL, .priority = 20);
 	BAD(c.fd, QUEUE_CREATE, arax_queue_create, EINVAL, .target_ns = ARAX_TARGET_MAX + 1);

@@ -339,6 +339,60 @@ KTEST(tasks_max_changes_live)
 	tear_down();
 }
 
+/* A queue that waits for room: what finds none is not there yet, whoever's tasks have taken it. */
+KTEST(tasks_wait_for_room)
+{
+	struct arax_completion e;
+	struct client c, other;
+	struct mediator m;
+	struct work w;
+	uint32_t q, n;
+	unsigned int i;
+
+	set_up();
+	cgroup_enter(LEAF);
+	client_open(&c, 16, 128, 0);
+	client_open(&other, 16, 128, 0);
+	mediator_open(&m, 0);
+	q = queue_new(&c, ARAX_QUEUE_DATAFLOW | ARAX_QUEUE_WAIT);
+	CHECK_OK(limit_set(ctl, mid, ARAX_RES_TASKS, 3));
+	client_marker(&other, queue_new(&other, 0), 100, 0);
+	for (i = 0; i < 6; i++) {
+		struct arax_task *t = client_task(&c);
+
+		t->queue = q;
+		t->user_data = i;
+		client_publish(&c);
+	}
+	CHECK_OK(client_submit(&c, 6, &n));
+	CHECK_EQ(n, 2);
+	CHECK_ERR(client_submit(&c, 4, &n), EAGAIN);
+	CHECK_EQ(n, 0);
+	CHECK(!client_reap(&c, &e));
+	w = mediator_task(&m);
+	mediator_done(&m, w.d.tag, 0);
+	CHECK_EQ(client_wait(&other).user_data, 100);
+	for (i = 0; i < 6; i++) {
+		if (i < 4) {
+			CHECK_OK(client_submit(&c, 4 - i, &n));
+			CHECK_EQ(n, 1);
+		}
+		w = mediator_task(&m);
+		mediator_done(&m, w.d.tag, 0);
+		e = client_wait(&c);
+		CHECK_EQ(e.user_data, i);
+		CHECK_EQ(e.result, 0);
+	}
+	CHECK_EQ(counter(mid, ARAX_RES_TASKS).peak, 3);
+	CHECK_EQ(counter(mid, ARAX_RES_TASKS).events, 0);
+	CHECK_EQ(counter(leaf, ARAX_RES_TASKS).used, 0);
+	client_close(&c);
+	client_close(&other);
+	mediator_close(&m);
+	cgroup_enter("");
+	tear_down();
+}
+
 KTEST(contexts_and_device_memory)
 {
 	struct arax_charge ch = { .size = sizeof(ch), .resource = ARAX_RES_DEVICE_MEMORY };

@@ -179,6 +179,9 @@ if [ -n "$place" ]; then
 	ok $? 'and so in JSON'
 	arax tenant show && grep "^$place " "$work/out" | grep -q ' 0.00% '
 	ok $? 'nor in the table of all'
+	arax tenant set "$place" tasks.max=3 && tell 'through 64' ok && arax tenant show "$place" &&
+		grep -q '^tasks.events  *5$' "$work/out" && arax tenant unset "$place" tasks.max
+	ok $? 'a queue that waits for room has 64 tasks through where there is room for 3'
 	! arax tenant set "$place-none" tasks.max=1 && says "$place-none"
 	ok $? 'a cgroup that is not there has no limits'
 else

@@ -6,6 +6,7 @@
  *
  *	buffer BYTES		make one, and keep it
  *	tasks N REFUSED		have N in flight at once, of which REFUSED get EDQUOT
+ *	through N		have N end, all brought at once, of a queue that waits for room
  *	call			any call that a living context is answered
  *	wait			for a task that nothing but the context's end will end
  *
@@ -91,6 +92,45 @@ static int have_in_flight(struct told *t, unsigned int n, unsigned int refused)
 	return err;
 }
 
+/* Half of them by one call, then one a call; what they name is theirs alone as soon as that is done. */
+static int have_through(struct told *t, unsigned int n)
+{
+	struct arax_event e[TASKS] = { 0 };
+	struct arax_desc d[TASKS] = { 0 };
+	struct arax_range r[TASKS];
+	struct arax_buffer *b[TASKS];
+	uint8_t zero = 0;
+	unsigned int i;
+	struct arax_queue *q;
+	int err;
+
+	if (n > TASKS)
+		return -EINVAL;
+	err = arax_queue_create(t->ax, ARAX_QUEUE_DATAFLOW | ARAX_QUEUE_WAIT, 0, &q);
+	if (err)
+		return err;
+	for (i = 0; i < n; i++) {
+		err = arax_buffer_create(t->ax, 4096, 0, &b[i]);
+		if (err)
+			return err;
+		r[i] = arax_out(b[i]);
+		d[i] = (struct arax_desc){
+			.opcode = ARAX_OP_FILL, .ranges = &r[i], .nr_ranges = 1, .args = &zero,
+			.arg_len = sizeof(zero), .event = &e[i],
+		};
+	}
+	err = arax_submit(q, d, n / 2, 0);
+	for (i = n / 2; i < n && err >= 0; i++)
+		err = arax_submit(q, &d[i], 1, ARAX_SUBMIT_NOWAIT);
+	for (i = 0; i < n; i++)
+		arax_buffer_destroy(b[i]);
+	err = err < 0 ? err : arax_queue_finish(q, arax_deadline(60 * SECOND));
+	for (i = 0; i < n && !err; i++)
+		err = e[i].result;
+	arax_queue_destroy(q);
+	return err;
+}
+
 static int wait_for_ever(struct told *t)
 {
 	struct arax_timeline *never;
@@ -125,6 +165,8 @@ static int obey(struct told *t, const char *line)
 		return make_buffer(t, bytes);
 	if (sscanf(line, "tasks %u %u", &n, &refused) == 2)
 		return have_in_flight(t, n, refused);
+	if (sscanf(line, "through %u", &n) == 1)
+		return have_through(t, n);
 	if (!strcmp(line, "call\n"))
 		return any_call(t);
 	if (!strcmp(line, "wait\n"))

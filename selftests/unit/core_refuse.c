@@ -406,15 +406,23 @@ START_TEST(many_ranges)
 }
 END_TEST
 
+static void set_tasks_max(struct bench *b, u64 value)
+{
+	struct arax_limit l = {
+		.cgroup_fd = 2, .what = ARAX_SET_MAX + ARAX_RES_TASKS, .value = value,
+	};
+
+	ck_assert_int_eq(core_limit_set(b->fx->core, &l), 0);
+}
+
 /* Over quota: so are those behind, or they depend on it. Nothing stays charged. */
 START_TEST(quota)
 {
 	struct bench b = set_up();
-	struct arax_limit l = { .cgroup_fd = 2, .what = ARAX_SET_MAX + ARAX_RES_TASKS, .value = 2 };
 	u32 i, other = fx_queue(b.cl, ARAX_QUEUE_IN_ORDER);
 	u64 tag;
 
-	ck_assert_int_eq(core_limit_set(b.fx->core, &l), 0);
+	set_tasks_max(&b, 2);
 	for (i = 0; i < 40; i++)
 		push_marker(&b, i, b.cl->queue);
 	ck_assert_int_eq(fx_submit(b.cl, 40), 40);
@@ -436,8 +444,114 @@ START_TEST(quota)
 		expect_canceled(&b, i, tag);
 	expect_runs(&b, 1);
 	expect_runs(&b, 60);
-	l.value = ARAX_LIMIT_MAX;
-	ck_assert_int_eq(core_limit_set(b.fx->core, &l), 0);
+	set_tasks_max(&b, ARAX_LIMIT_MAX);
+	tear_down(&b);
+}
+END_TEST
+
+/* Not consumed, nor what is behind them, of whatever queue and however bad, until there is room. */
+START_TEST(waits_for_room)
+{
+	struct bench b = set_up();
+	u32 waits = fx_queue(b.cl, ARAX_QUEUE_DATAFLOW | ARAX_QUEUE_WAIT);
+	struct core_tenant *leaf = b.fx->tenants[2];
+	u32 i;
+
+	set_tasks_max(&b, 2);
+	for (i = 0; i < 40; i++)
+		push_marker(&b, i, waits);
+	push_bad(&b, 40, waits);
+	push_marker(&b, 41, b.cl->queue);
+	ck_assert(!core_awaits_room(b.cl->c));
+	ck_assert_int_eq(fx_submit(b.cl, 42), 2);
+	ck_assert_uint_eq(core_ctl(b.cl->c)->sq_head, 2);
+	for (i = 0; i < 3; i++) {
+		ck_assert(core_awaits_room(b.cl->c));
+		ck_assert_int_eq(fx_submit(b.cl, 42), -EAGAIN);
+	}
+	fx_expect_none(b.cl);
+	for (i = 0; i < 39; i++) {
+		expect_runs(&b, i);
+		ck_assert(!core_awaits_room(b.cl->c));
+		/* The bad one needs no room in the end, and the last one does not wait. */
+		ck_assert_int_eq(fx_submit(b.cl, 42), i < 38 ? 1 : 2);
+		ck_assert_uint_eq(fx_used(leaf, ARAX_RES_TASKS), 2);
+	}
+	expect_refused(&b, 40, -EINVAL);
+	expect_runs(&b, 39);
+	expect_runs(&b, 41);
+	ck_assert_int_eq(fx_submit(b.cl, 42), -EINVAL);
+	/* What waits is nothing that was refused. */
+	ck_assert_uint_eq(core_atomic_read(&leaf->res[ARAX_RES_TASKS].events), 0);
+	ck_assert_uint_eq(core_atomic_read(&leaf->res[ARAX_RES_TASKS].peak), 2);
+	set_tasks_max(&b, ARAX_LIMIT_MAX);
+	tear_down(&b);
+}
+END_TEST
+
+static struct arax_task *entry_at(struct bench *b, u32 pos)
+{
+	return (void *)(b->cl->region + b->cl->init.sq_offset + pos * b->cl->init.entry_size);
+}
+
+/* Others' tasks that come first are refused as ever; then it waits. */
+START_TEST(others_do_not_wait)
+{
+	struct bench b = set_up();
+	u32 waits = fx_queue(b.cl, ARAX_QUEUE_IN_ORDER | ARAX_QUEUE_WAIT);
+
+	set_tasks_max(&b, 1);
+	push_marker(&b, 1, waits);
+	push_marker(&b, 2, b.cl->queue);
+	push_marker(&b, 3, waits);
+	push_marker(&b, 4, fx_queue(b.cl, ARAX_QUEUE_IN_ORDER));
+	ck_assert_int_eq(fx_submit(b.cl, 4), 2);
+	expect_refused(&b, 2, -EDQUOT);
+	ck_assert_int_eq(fx_submit(b.cl, 2), -EAGAIN);
+	/* It is read anew: what its owner has written there meanwhile is what counts. */
+	entry_at(&b, 2)->user_data = 33;
+	expect_runs(&b, 1);
+	ck_assert_int_eq(fx_submit(b.cl, 2), 2);
+	expect_refused(&b, 4, -EDQUOT);
+	expect_runs(&b, 33);
+	set_tasks_max(&b, ARAX_LIMIT_MAX);
+	tear_down(&b);
+}
+END_TEST
+
+/* What they have in memory of their own goes with them, each time; so does a context's end. */
+START_TEST(waits_with_much)
+{
+	struct bench b = set_up();
+	u32 i, waits = fx_queue(b.cl, ARAX_QUEUE_IN_ORDER | ARAX_QUEUE_WAIT);
+	struct arax_task_ext x = { .size = sizeof(x), .arg_len = 1000 };
+	struct arax_task t = fx_marker(b.cl, 7);
+
+	memcpy(b.cl->region + b.cl->init.arena_offset, &x, sizeof(x));
+	t.opcode = ARAX_OP_CALL;
+	t.queue = waits;
+	t.flags = ARAX_TASK_EXT;
+	set_tasks_max(&b, 0);
+	for (i = 0; i < 20; i++)
+		fx_push(b.cl, &t);
+	for (i = 0; i < 5; i++)
+		ck_assert_int_eq(fx_submit(b.cl, 20), -EAGAIN);
+	set_tasks_max(&b, 1);
+	ck_assert_int_eq(fx_submit(b.cl, 20), 1);
+	expect_runs(&b, 7);
+	if (_i) {
+		set_tasks_max(&b, 0);
+		ck_assert_int_eq(fx_submit(b.cl, 20), -EAGAIN);
+		core_client_kill(b.cl->c, EPIPE);
+		ck_assert(!core_awaits_room(b.cl->c));
+		ck_assert_int_eq(fx_submit(b.cl, 20), -EPIPE);
+	}
+	set_tasks_max(&b, ARAX_LIMIT_MAX);
+	if (!_i) {
+		ck_assert_int_eq(fx_submit(b.cl, 20), 19);
+		for (i = 0; i < 19; i++)
+			expect_runs(&b, 7);
+	}
 	tear_down(&b);
 }
 END_TEST
@@ -524,6 +638,9 @@ Suite *core_refuse_suite(void)
 	tcase_add_test(tc, unknown_queue);
 	tcase_add_test(tc, many_ranges);
 	tcase_add_test(tc, quota);
+	tcase_add_test(tc, waits_for_room);
+	tcase_add_test(tc, others_do_not_wait);
+	tcase_add_loop_test(tc, waits_with_much, 0, 2);
 	tcase_add_test(tc, revoked);
 	tcase_add_test(tc, signals);
 	suite_add_tcase(s, tc);

@@ -375,7 +375,9 @@ int arax_poll_fd(struct arax *ax);
 
 /*
  * @flags: ARAX_QUEUE_IN_ORDER, or ARAX_QUEUE_DATAFLOW (a task waits for earlier
- * ones that touch the same bytes, if either writes); | ARAX_QUEUE_CONTINUE.
+ * ones that touch the same bytes, if either writes); | ARAX_QUEUE_CONTINUE;
+ * | ARAX_QUEUE_WAIT: what is over the tenant's or user's limit of tasks waits for room,
+ * with all that the context submits behind it, and doesn't fail with EDQUOT.
  * @priority: -20 (first) to 19, among the tenant's own tasks.
  */
 int arax_queue_create(struct arax *ax, uint32_t flags, int priority,
