@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -107,6 +108,12 @@ static struct stat_of stat_of(const char *group)
 	       t.usage, t.throttled_periods, t.periods, t.throttled, t.waiting, t.avg10, t.avg60,
 	       t.avg300);
 	return t;
+}
+
+/* By araxd's clock.  The kernels look at the system's, which may be some parts in a thousand faster. */
+static bool is_used(const struct stat_of *t, unsigned long long us)
+{
+	return t->usage >= us - us / 100;
 }
 
 static void enter(const char *group)
@@ -411,7 +418,7 @@ TEST(no_pressure_alone)
 		CHECK_EQ(arax_wait(&event, ARAX_DEADLINE_NONE), 0);
 	}
 	t = stat_of(group);
-	CHECK(t.usage >= 50 * 5000);
+	CHECK(is_used(&t, 50 * 5000));
 	CHECK_EQ(t.periods + t.throttled_periods + t.throttled, 0);
 	CHECK_EQ(t.waiting, 0);
 	CHECK(t.avg10 == 0 && t.avg60 == 0 && t.avg300 == 0);
@@ -438,7 +445,7 @@ TEST(throttling_is_counted)
 	set(group, "device_time.max=20000 100000");
 	await_end(&p);
 	t = stat_of(group);
-	CHECK(t.usage >= TASKS * TASK_US);
+	CHECK(is_used(&t, TASKS * TASK_US));
 	CHECK(t.periods >= TASKS * TASK_US / 20000 - 2);
 	CHECK(t.throttled_periods >= TASKS * TASK_US / 20000 - 4);
 	CHECK(t.throttled_periods <= t.periods);
