@@ -236,6 +236,9 @@ int arax_client_submit(struct arax_client *ac, struct arax_submit *a)
 			return n;
 		a->submitted = n;
 	}
+	/* What waits for room can't complete, and nobody else takes it. */
+	if (a->submitted < a->to_submit && READ_ONCE(c->awaits_room))
+		return 0;
 	return a->min_complete ? wait_completions(ac, a) : 0;
 }
 

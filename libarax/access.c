@@ -166,7 +166,7 @@ static const struct arax_range *first_missing(const struct access *a,
 
 /*
  * Submits all and waits until they have ended.  The thread may be cancelled while it waits, also
- * for room: in between what it has submitted is counted.
+ * for room in the ring: in between what it has submitted is counted.
  */
 static int submit_and_wait(struct arax_queue *queue, struct access *a,
 			   const struct arax_range *ranges, size_t nr, uint64_t deadline)

@@ -119,7 +119,7 @@ static int kernel_kick(struct link *l, uint32_t count, bool *woke)
 {
 	struct arax_submit s = { .size = sizeof(s), .deadline_ns = ARAX_DEADLINE_NONE };
 	struct timespec nap = { .tv_nsec = ROOM_NAP_NS };
-	int ret;
+	int ret, cancel;
 
 	*woke = false;
 	while (count) {
@@ -130,8 +130,13 @@ static int kernel_kick(struct link *l, uint32_t count, bool *woke)
 		if (s.submitted) {
 			nap.tv_nsec = ROOM_NAP_NS;
 		} else if (ret == -EAGAIN && load_relaxed(&l->queues_wait)) {
-			/* Others' tasks may have to end first; nothing tells of that. */
+			/*
+			 * Others' tasks may have to end first; nothing tells of that.  What is
+			 * left to submit is this thread's to do, so it isn't cancelled here.
+			 */
+			pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 			nanosleep(&nap, NULL);
+			pthread_setcancelstate(cancel, NULL);
 			if (nap.tv_nsec < ROOM_NAP_MAX_NS)
 				nap.tv_nsec *= 2;
 			continue;

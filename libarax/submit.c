@@ -295,7 +295,7 @@ static int kick(struct arax *ax, uint32_t count)
 
 /*
  * Where some of the context's queues wait for room: the caller may destroy what his tasks name as soon
- * as he is back, so that they have to be there by then.  Over the kernel link they are.
+ * as he is back, so that they have to be there by then.
  */
 static void await_taken(struct arax *ax, uint32_t tail)
 {
@@ -385,7 +385,7 @@ int arax_submit(struct arax_queue *queue, const struct arax_desc *tasks, size_t 
 {
 	struct arax *ax = queue->ax;
 	size_t i = 0, kicked = 0, written;
-	uint32_t known, tail;
+	uint32_t known, tail, fresh;
 	int ret = 0, err;
 
 	if (unlikely(!is_owner(ax)))
@@ -415,9 +415,10 @@ again:
 	}
 	tail = ax->ring.sq_tail;
 	lock_drop(&ax->ring_lock);
-	err = kick(ax, (uint32_t)(i - kicked));
+	fresh = (uint32_t)(i - kicked);
+	err = kick(ax, fresh);
 	kicked = i;
-	if (unlikely(load_relaxed(&ax->link->queues_wait)) && !err)
+	if (unlikely(load_relaxed(&ax->link->queues_wait)) && fresh && !err)
 		await_taken(ax, tail);
 	/* Some were submitted, or there would have been nothing to kick; their ends tell why. */
 	if (likely(!ret) || unlikely(err))

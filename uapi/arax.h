@@ -438,7 +438,8 @@ struct arax_context_init {
  *		and completes with its error, so only a lack of credit stops it, or of room
  *		for a queue's tasks that wait for it (ARAX_QUEUE_WAIT)
  * @flags:	ARAX_SUBMIT_SEEN; ARAX_SUBMIT_AS_ASKED with it
- * @min_complete: wait until that many completions are unread (0: don't wait)
+ * @min_complete: wait until that many completions are unread (0: don't wait; nor where
+ *		there was no room for all of a queue's tasks that wait for it)
  * @seen:	with ARAX_SUBMIT_SEEN: so many completions had been posted when the caller
  *		looked (modulo 2^32).  The wait is over as well once there are others: another
  *		thread may have read the one that is waited for.  Else 0
@@ -647,7 +648,8 @@ struct arax_buffer_query {
  * For its tasks there may be no room below tasks.max of a tenant or user.  Such a task is not
  * consumed until there is, nor is what was published behind it, to whatever queue of the context;
  * without this flag it completes with EDQUOT.  What has not been consumed is not there yet: it
- * can't be canceled, and a tenant whose limit is 0 waits until that is raised.
+ * can't be canceled, and a tenant whose limit is 0 waits until that is raised.  What waits when a
+ * mediator dies completes with EOWNERDEAD: it may depend on what died with it.
  */
 #define ARAX_QUEUE_WAIT		0x4
 #define ARAX_QUEUE_FLAGS	0x7

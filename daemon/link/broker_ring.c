@@ -210,7 +210,10 @@ static void broker_house(struct link *l, uint64_t ticks)
 	}
 }
 
-/* Nothing of it can be taken now.  Of those that wait for room tasks' ends tell, of credit nothing. */
+/*
+ * Nothing of it can be taken now.  Nothing tells of credit; of room the ends of tasks do, which are
+ * committed here.  What else makes some (a cancel, a context's end, another limit) is seen later.
+ */
 static bool is_stuck(const struct conn *c)
 {
 	return c->starved && (!core_read_once(c->client->awaits_room) || core_awaits_room(c->client));

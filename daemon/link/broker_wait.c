@@ -121,7 +121,10 @@ static void submitted(struct work *w)
 		return;
 	}
 	p->args.submit.submitted = p->result > 0 ? (uint32_t)p->result : 0;
-	if (p->result < 0 || !p->args.submit.min_complete)
+	/* What waits for room can't complete before its owner has been told that it has to wait. */
+	if (p->result < 0 || !p->args.submit.min_complete ||
+	    (p->args.submit.submitted < p->args.submit.to_submit &&
+	     core_read_once(p->conn->client->awaits_room)))
 		pending_answer(p, p->result < 0 ? p->result : 0);
 	else
 		settle(p, monotonic_ns());

@@ -509,6 +509,7 @@ struct core_client {
 	u32 nr_begun;		/* of @tasks: those behind them were never used */
 	u32 queues_wait;	/* not 0: there are or were some with ARAX_QUEUE_WAIT */
 	bool awaits_room;	/* the next entry is of one, and there was none for it; any thread reads */
+	bool orphaned;		/* it was when a mediator died, whoever reads; core->dispatch writes */
 	struct core_queue *last_queue;	/* that a task was submitted to, or NULL */
 	struct core_handles handles;
 	u32 nr[CORE_TIMELINE + 1];
@@ -976,7 +977,7 @@ static inline bool core_entry_ready(const struct core_client *c, u32 pos)
 static inline bool core_awaits_room(struct core_client *c)
 {
 	return core_read_once(c->awaits_room) && !core_read_once(c->dead) &&
-	       !core_room_for_tasks(c->tenant, c->user, 1);
+	       !core_read_once(c->orphaned) && !core_room_for_tasks(c->tenant, c->user, 1);
 }
 
 /* The same at the consumer's position. */

@@ -700,6 +700,24 @@ static void await_mediator(struct core *core)
 		core->ops->recovery_begin(core);
 }
 
+static bool waits(const struct prepared *p)
+{
+	return !p->error && p->task->queue->flags & ARAX_QUEUE_WAIT;
+}
+
+/*
+ * They waited for room when a mediator died.  What failed with it fails who depends on it as far as
+ * that is here, and these may: so they end with it, as if they had begun.
+ */
+static core_cold void fail_orphans(struct core_client *c, struct prepared *p, u32 n)
+{
+	u32 i;
+
+	for (i = 0; i < n; i++)
+		if (waits(&p[i]))
+			p[i].error = -EOWNERDEAD;
+}
+
 /*
  * Of a queue that waits for room those that find none, and all behind them, are not consumed: they go
  * back unlooked at, and are read anew.  What is refused before that for lack of room is of others.
@@ -710,7 +728,7 @@ static core_cold u32 give_back(struct core_client *c, struct prepared *p, u32 n,
 {
 	u32 i = core_room_for_tasks(c->tenant, c->user, n), left;
 
-	while (i < n && !(p[i].task->queue && p[i].task->queue->flags & ARAX_QUEUE_WAIT))
+	while (i < n && !waits(&p[i]))
 		i++;
 	left = i;
 	for (; i < n; i++) {
@@ -805,6 +823,8 @@ static int submit_locked(struct core_client *c, u32 max)
 			g.defer_wake = core->params.defers_wakes;
 			core_spin_lock(&core->dispatch);
 			want = n;
+			if (c->orphaned)
+				fail_orphans(c, p, n);
 			if (c->queues_wait && !c->dead)
 				n = give_back(c, p, n, &g);
 			if (n < want)
@@ -820,6 +840,12 @@ static int submit_locked(struct core_client *c, u32 max)
 			done += n;
 		}
 		core_resched();
+	}
+	/* All that was there then is through. */
+	if (why == -EINVAL && core_read_once(c->orphaned)) {
+		core_spin_lock(&core->dispatch);
+		core_write_once(c->orphaned, false);
+		core_spin_unlock(&core->dispatch);
 	}
 	core_mutex_unlock(&c->lock);
 	if (corrupt) {

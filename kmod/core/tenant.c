@@ -449,7 +449,10 @@ int core_limit_set(struct core *core, const struct arax_limit *a)
 		core_write_once(t->period_ns, a->value == ARAX_LIMIT_MAX ? 0 : a->period_ns);
 		core_write_once(t->max_ns, a->value);
 	} else {
+		/* Of tasks it is looked at twice, by who waits for room. */
+		core_spin_lock(&core->dispatch);
 		core_atomic_set(&t->res[core_nospec(a->what, ARAX_RES_MAX)].max, a->value);
+		core_spin_unlock(&core->dispatch);
 	}
 	core_tenant_put(core, t);
 unlock:

@@ -120,6 +120,8 @@ static int have_through(struct told *t, unsigned int n)
 		};
 	}
 	err = arax_submit(q, d, n / 2, 0);
+	if (err >= 0 && err != (int)(n / 2))
+		err = -ERANGE;
 	for (i = n / 2; i < n && err >= 0; i++)
 		err = arax_submit(q, &d[i], 1, ARAX_SUBMIT_NOWAIT);
 	for (i = 0; i < n; i++)

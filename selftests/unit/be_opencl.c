@@ -41,6 +41,9 @@ static const char kernels[] =
 	"{ x[0]++; if (err) *result = err; }\n"
 	"__kernel void two(__global int *a, ulong na, __global int *b, ulong nb)\n"
 	"{ a[0] = 1; b[nb - 1] = 2; }\n"
+	"__kernel void three(__global const int *a, ulong na, __global int *b, ulong nb,\n"
+	"                    __global int *c, ulong nc)\n"
+	"{ b[0] = a[0] + 1; c[0] = 7; }\n"
 	"__kernel void groups(__global uint *out, ulong n)\n"
 	"{ ulong i = arax_item() + arax_items() * arax_group(); if (i < n)\n"
 	"  out[i] = get_global_id(0) + 100 * get_global_id(1) + 10000 * get_global_id(2); }\n";
@@ -55,6 +58,7 @@ static const char kernels[] =
 #define FAIL	"fail(inout i32 x[], i32 err)"
 #define GROUPS	"groups(out u32 out[])"
 #define TWO	"two(out i32 a[], out i32 b[])"
+#define THREE	"three(in i32 a[], out i32 b[], out i32 c[])"
 
 static struct device *open_one(const char *options)
 {
@@ -321,6 +325,29 @@ START_TEST(odd_ranges_that_overlap)
 	ck_assert(got[0] == 1 && got[1] == 0 && got[2] == 0 && got[3] == 2);
 	device_free(dev, a);
 	device_kernel_unload(dev, two);
+}
+END_TEST
+
+/* What is only read isn't written back, over what is written in its place. */
+START_TEST(odd_ranges_go_back_as_far_as_written)
+{
+	struct device *dev = open_one("\"zero-copy=no\", \"memory=8M\"");
+	void *three = load(dev, "three", THREE);
+	struct arax_launch_range r[3];
+	int32_t got[2048] = { 0 };
+	uint64_t a;
+
+	ck_assert_int_eq(device_alloc(dev, sizeof(got), 0, &a), 0);
+	ck_assert_int_eq(device_copy_in(dev, 0, a, got, sizeof(got)), 0);
+	r[0] = device_range(a + 4, sizeof(got) - 4);
+	r[1] = device_range(a + 4, 4);
+	r[2] = device_range(a + 4096, 4);
+	ck_assert_int_eq(launch(dev, three, 0, 1, 1, r, 3, NULL, 0), 0);
+	ck_assert_int_eq(device_copy_out(dev, 0, got, a, sizeof(got)), 0);
+	ck_assert_int_eq(got[1], 1);
+	ck_assert_int_eq(got[1024], 7);
+	device_free(dev, a);
+	device_kernel_unload(dev, three);
 }
 END_TEST
 
@@ -1773,6 +1800,7 @@ int main(void)
 	tcase_add_test(t, device_ranges);
 	tcase_add_test(t, what_no_kernel_wrote_stays);
 	tcase_add_test(t, odd_ranges_that_overlap);
+	tcase_add_test(t, odd_ranges_go_back_as_far_as_written);
 	tcase_add_test(t, sub_devices);
 	tcase_add_test(t, too_many_sub_devices);
 	tcase_add_loop_test(t, arguments, 0, 2);

@@ -449,7 +449,7 @@ START_TEST(quota)
 }
 END_TEST
 
-/* Not consumed, nor what is behind them, of whatever queue and however bad, until there is room. */
+/* Not consumed, nor what is behind them, of whatever queue, until there is room. */
 START_TEST(waits_for_room)
 {
 	struct bench b = set_up();
@@ -461,7 +461,7 @@ START_TEST(waits_for_room)
 	for (i = 0; i < 40; i++)
 		push_marker(&b, i, waits);
 	push_bad(&b, 40, waits);
-	push_marker(&b, 41, b.cl->queue);
+	push_marker(&b, 41, fx_queue(b.cl, ARAX_QUEUE_IN_ORDER | ARAX_QUEUE_WAIT));
 	ck_assert(!core_awaits_room(b.cl->c));
 	ck_assert_int_eq(fx_submit(b.cl, 42), 2);
 	ck_assert_uint_eq(core_ctl(b.cl->c)->sq_head, 2);
@@ -473,11 +473,12 @@ START_TEST(waits_for_room)
 	for (i = 0; i < 39; i++) {
 		expect_runs(&b, i);
 		ck_assert(!core_awaits_room(b.cl->c));
-		/* The bad one needs no room in the end, and the last one does not wait. */
-		ck_assert_int_eq(fx_submit(b.cl, 42), i < 38 ? 1 : 2);
+		/* The bad one needs no room. */
+		ck_assert_int_eq(fx_submit(b.cl, 42), i == 37 ? 2 : 1);
 		ck_assert_uint_eq(fx_used(leaf, ARAX_RES_TASKS), 2);
+		if (i == 37)
+			expect_refused(&b, 40, -EINVAL);
 	}
-	expect_refused(&b, 40, -EINVAL);
 	expect_runs(&b, 39);
 	expect_runs(&b, 41);
 	ck_assert_int_eq(fx_submit(b.cl, 42), -EINVAL);
@@ -514,6 +515,41 @@ START_TEST(others_do_not_wait)
 	ck_assert_int_eq(fx_submit(b.cl, 2), 2);
 	expect_refused(&b, 4, -EDQUOT);
 	expect_runs(&b, 33);
+	set_tasks_max(&b, ARAX_LIMIT_MAX);
+	tear_down(&b);
+}
+END_TEST
+
+/* The mediator dies while some wait, and what they may depend on with it: none of them runs. */
+START_TEST(waiting_when_it_dies)
+{
+	struct bench b = set_up();
+	u32 i, waits = fx_queue(b.cl, ARAX_QUEUE_IN_ORDER | ARAX_QUEUE_WAIT);
+	u32 other = fx_queue(b.cl, ARAX_QUEUE_IN_ORDER);
+
+	set_tasks_max(&b, 2);
+	for (i = 0; i < 5; i++)
+		push_marker(&b, i, i < 4 ? waits : other);
+	ck_assert_int_eq(fx_submit(b.cl, 5), 2);
+	ck_assert_int_eq(fx_submit(b.cl, 3), -EAGAIN);
+	fx_start(b.fx, fx_expect_task(b.fx, 0));
+	fx_die(b.fx);
+	fx_expect(b.cl, 0, -EOWNERDEAD);
+	fx_expect(b.cl, 1, -ECANCELED);
+	if (_i)
+		ck_assert_int_eq(fx_attach(b.fx, ARAX_ATTACH_RECOVER), 0);
+	ck_assert(!core_awaits_room(b.cl->c));
+	ck_assert_int_eq(fx_submit(b.cl, 3), 3);
+	fx_expect(b.cl, 2, -EOWNERDEAD);
+	fx_expect(b.cl, 3, -EOWNERDEAD);
+	if (!_i)
+		ck_assert_int_eq(fx_attach(b.fx, ARAX_ATTACH_RECOVER), 0);
+	expect_runs(&b, 4);
+	/* That is over with what was there. */
+	ck_assert_int_eq(fx_submit(b.cl, 1), -EINVAL);
+	push_marker(&b, 5, fx_queue(b.cl, ARAX_QUEUE_IN_ORDER | ARAX_QUEUE_WAIT));
+	ck_assert_int_eq(fx_submit(b.cl, 1), 1);
+	expect_runs(&b, 5);
 	set_tasks_max(&b, ARAX_LIMIT_MAX);
 	tear_down(&b);
 }
@@ -640,6 +676,7 @@ Suite *core_refuse_suite(void)
 	tcase_add_test(tc, quota);
 	tcase_add_test(tc, waits_for_room);
 	tcase_add_test(tc, others_do_not_wait);
+	tcase_add_loop_test(tc, waiting_when_it_dies, 0, 2);
 	tcase_add_loop_test(tc, waits_with_much, 0, 2);
 	tcase_add_test(tc, revoked);
 	tcase_add_test(tc, signals);

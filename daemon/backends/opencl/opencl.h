@@ -153,8 +153,8 @@ struct opencl_before {
  * @fetched:	of its result on its way back; NULL: it needs none
  * @last:	whichever comes last behind @event and is waited for, if anything; else NULL
  * @mems:	made for this launch; NULL: not ours
- * @staged:	ranges that begin, at @data, where no buffer may: copied in from @offset of @own and
- *		back, which @came and @went tell of
+ * @staged:	ranges that begin, at @data, where no buffer may: @bytes copied in from @offset of
+ *		@own and @back back, which @came and @went tell of
  * @number, @alone: of all that the device has begun; none was under way then, on a device that was
  *		there
  * @suspect:	the device was lost as this one, alone, was submitted
@@ -185,8 +185,8 @@ struct opencl_launch {
 		const void *data;
 		cl_mem own, temporary;
 		cl_event came, went;
-		uint64_t offset, bytes;
-		bool release_own, back;
+		uint64_t offset, bytes, back;
+		bool release_own;
 	} staged[PARAMS_MAX];
 };
 

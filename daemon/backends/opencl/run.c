@@ -108,9 +108,16 @@ static int check_apart(struct opencl_launch *x, uint32_t i)
 	return 0;
 }
 
+/* Of those at its place the longest that is written goes back. */
+static void write_back(struct opencl_launch *x, struct opencl_staged *s, uint32_t i)
+{
+	if (x->k->params.ranges[i].out && x->l->ranges[i].length > s->back)
+		s->back = x->l->ranges[i].length;
+}
+
 /*
- * Comes along whole, and goes back so: a range is as long as its client says, however much of
- * it the kernel writes, and nobody else's bytes may get into the rest.
+ * Comes along whole, and goes back as far as it is written: a range is as long as its client says,
+ * however much of it the kernel writes, and nobody else's bytes may get into the rest.
  * @own: where it lies, at @offset; to be released with the launch if @release_own
  */
 static int stage(struct opencl_launch *x, uint32_t i, cl_mem own, uint64_t offset, bool release_own,
@@ -121,9 +128,9 @@ static int stage(struct opencl_launch *x, uint32_t i, cl_mem own, uint64_t offse
 
 	*s = (struct opencl_staged){
 		.data = x->l->ranges[i].data, .own = own, .offset = offset,
-		.release_own = release_own, .back = x->k->params.ranges[i].out,
-		.bytes = longest_at(x, x->l->ranges[i].data),
+		.release_own = release_own, .bytes = longest_at(x, x->l->ranges[i].data),
 	};
+	write_back(x, s, i);
 	x->nr_staged++;
 	s->temporary = cl.CreateBuffer(x->dev->context, CL_MEM_READ_WRITE, s->bytes, NULL, &cerr);
 	if (cerr) {
@@ -144,7 +151,7 @@ static bool is_staged(struct opencl_launch *x, uint32_t i, cl_mem *mem)
 	for (struct opencl_staged *s = x->staged; s < x->staged + x->nr_staged; s++) {
 		if (s->data != x->l->ranges[i].data)
 			continue;
-		s->back |= x->k->params.ranges[i].out;
+		write_back(x, s, i);
 		*mem = s->temporary;
 		return true;
 	}
@@ -383,7 +390,7 @@ static int fetch_back(struct opencl_launch *x)
 		if (!s->back)
 			continue;
 		err = cl.EnqueueCopyBuffer(x->lane->queue, s->temporary, s->own, 0, s->offset,
-					   s->bytes, 0, NULL, &s->went);
+					   s->back, 0, NULL, &s->went);
 		if (err)
 			s->went = NULL;
 		x->last = s->went;
