@@ -8,15 +8,12 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "barrier.h"
 #include "error.h"
 #include "link.h"
-
-#define ROOM_NAP_NS	20000		/* for a queue that waits for room: the first one, */
-#define ROOM_NAP_MAX_NS	1000000		/* and up to this, twice as long each time */
+#include "nap.h"
 
 struct link_kernel {
 	struct link link;
@@ -118,7 +115,7 @@ static int kernel_buffer_map(struct link *l, const struct arax_buffer_import *a,
 static int kernel_kick(struct link *l, uint32_t count, bool *woke)
 {
 	struct arax_submit s = { .size = sizeof(s), .deadline_ns = ARAX_DEADLINE_NONE };
-	struct timespec nap = { .tv_nsec = ROOM_NAP_NS };
+	struct timespec for_room = NAP_FIRST;
 	int ret, cancel;
 
 	*woke = false;
@@ -128,17 +125,15 @@ static int kernel_kick(struct link *l, uint32_t count, bool *woke)
 		ret = kernel_call(l, ARAX_NR_SUBMIT, &s);
 		count -= s.submitted < count ? s.submitted : count;
 		if (s.submitted) {
-			nap.tv_nsec = ROOM_NAP_NS;
+			for_room = NAP_FIRST;
 		} else if (ret == -EAGAIN && load_relaxed(&l->queues_wait)) {
 			/*
 			 * Others' tasks may have to end first; nothing tells of that.  What is
 			 * left to submit is this thread's to do, so it isn't cancelled here.
 			 */
 			pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-			nanosleep(&nap, NULL);
+			nap(&for_room);
 			pthread_setcancelstate(cancel, NULL);
-			if (nap.tv_nsec < ROOM_NAP_MAX_NS)
-				nap.tv_nsec *= 2;
 			continue;
 		}
 		if (ret && ret != -EINTR)

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* From descriptions to ring entries. */
-#include <time.h>
-
 #include "internal.h"
+#include "nap.h"
 
 #define TASK_FLAGS	(ARAX_TASK_IDEMPOTENT | ARAX_TASK_BARRIER)
 #define ROOM_PART	8	/* of a full ring: what has to be free before it is filled again */
 #define ROOM_NS		500000u	/* but no longer than this, if there is any */
 #define PUBLISH_MAX	16	/* entries written before the consumer may have the first */
-#define NAP_NS		20000	/* for what nothing tells of */
-#define NAP_MAX_NS	1000000	/* where it may take long: twice as long each time, up to this */
 #define TAKEN_LOOKS	2000	/* before that, at whether tasks have been taken: some 50 us */
 
 /* ------------------------------------------------------------------ */
@@ -299,7 +296,7 @@ static int kick(struct arax *ax, uint32_t count)
  */
 static void await_taken(struct arax *ax, uint32_t tail)
 {
-	struct timespec nap = { .tv_nsec = NAP_NS };
+	struct timespec for_room = NAP_FIRST;
 	uint32_t looks = 0;
 
 	/* Pairs with the release with which the core moves sq_head. */
@@ -308,8 +305,7 @@ static void await_taken(struct arax *ax, uint32_t tail)
 			cpu_relax();
 			continue;
 		}
-		nanosleep(&nap, NULL);
-		nap.tv_nsec = nap.tv_nsec < NAP_MAX_NS ? 2 * nap.tv_nsec : nap.tv_nsec;
+		nap(&for_room);
 		if (ax->link->ops->hangup(ax->link))
 			complete_dead(ax, -ENOTCONN);
 		if (context_dead(ax))
@@ -365,7 +361,7 @@ int submit_room(struct arax *ax, uint64_t deadline)
 /* Everything is kicked: wait for free tickets, or for room in the arena. */
 static int wait_for_room(struct arax *ax)
 {
-	const struct timespec pause = { .tv_nsec = NAP_NS };
+	struct timespec once = NAP_FIRST;
 
 	if (!has_slot(ax))
 		return submit_room(ax, ARAX_DEADLINE_NONE);
@@ -373,7 +369,7 @@ static int wait_for_room(struct arax *ax)
 	 * The consumer copies entries without waiting for tasks to run, so this
 	 * is short; nothing wakes who waits for it.
 	 */
-	nanosleep(&pause, NULL);
+	nap(&once);
 	complete_all(ax);
 	if (ax->link->ops->hangup(ax->link))
 		complete_dead(ax, -ENOTCONN);

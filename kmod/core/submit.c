@@ -709,7 +709,7 @@ static bool waits(const struct prepared *p)
  * They waited for room when a mediator died.  What failed with it fails who depends on it as far as
  * that is here, and these may: so they end with it, as if they had begun.
  */
-static core_cold void fail_orphans(struct core_client *c, struct prepared *p, u32 n)
+static core_cold void fail_orphans(struct prepared *p, u32 n)
 {
 	u32 i;
 
@@ -824,7 +824,7 @@ static int submit_locked(struct core_client *c, u32 max)
 			core_spin_lock(&core->dispatch);
 			want = n;
 			if (c->orphaned)
-				fail_orphans(c, p, n);
+				fail_orphans(p, n);
 			if (c->queues_wait && !c->dead)
 				n = give_back(c, p, n, &g);
 			if (n < want)
