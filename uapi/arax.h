@@ -451,7 +451,8 @@ struct arax_context_init {
  *
  * Returns 0 if anything was consumed or nothing was asked for; EAGAIN if the
  * first entry found no credit (read completions first) or, with ARAX_QUEUE_WAIT, no room
- * (come again soon: nothing tells of it), EINVAL if it was not published.  ETIMEDOUT and EINTR concern the wait; @submitted holds then too.
+ * (come again soon: nothing tells of it), EINVAL if it was not published.  ETIMEDOUT and
+ * EINTR concern the wait; @submitted holds then too.
  */
 struct arax_submit {
 	__u32 size;

@@ -434,7 +434,8 @@ static void settle(struct core *core, struct core_client *c, struct core_garbage
 	core_cancel_step(core, c, ~0u, g);
 	clist_del(&c->cursor);
 	core_fail_end(core, c);
-	core_write_once(c->orphaned, core_read_once(c->awaits_room));
+	if (core_read_once(c->awaits_room))
+		core_write_once(c->orphaned, true);
 	clist_splice_tail(&c->dispatched, &c->exam);
 	clist_splice_tail(&c->queued, &c->exam);
 	left = c->nr_tasks;
