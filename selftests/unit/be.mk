@@ -46,7 +46,8 @@ BE_SRCS_opencl_rodinia := $(BE_SRCS_std)
 BE_SRCS_gpu_std := $(BE_SRCS_std)
 BE_SRCS_std += $(addprefix daemon/kernels/std/,memory_limit.c scratch.c)
 BE_SRCS_roles := $(addprefix daemon/worker/,sandbox_calls.c sandbox_files.c)
-# Before a program's name, by its variant.
+# Before a program's name, by its variant.  OpenBLAS has most paths, and mistakes, for this core.
+BE_RUN_std = $(shell grep -qw avx512f /proc/cpuinfo && echo env OPENBLAS_CORETYPE=SkylakeX)
 BE_RUN_gpu_std = $(call with_vendors,$(1))
 BE_RUN_gpu_vendor = $(BE_RUN_gpu_std)
 be_test = $(foreach v,$(2),$(eval $(call be_one,$(1),$(v))))
