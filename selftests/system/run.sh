@@ -262,6 +262,13 @@ ARAX_TEST_CHECKED=1 LOGGED=$lie beside system/broker-checked-copies \
 # that are kept there.
 ARAX_TEST_LOST=1 system system/broker-lost 'cpu { memory = "32M" groups = { "0", "1" } }
 	filter "error" { devices = "cpu1" options = { "errno=ENODEV", "every=7" } }'
+# ... and, on both in turn, in the midst of what is asked for at once.
+for every in 12 23; do
+	ARAX_TEST_LOST=1 system "system/broker-lost-$every" 'cpu { memory = "32M" groups = { "0", "1" } }
+		sched { policy = "rr" }
+		filter "error" { devices = "cpu1" options = { "errno=ENODEV", "every='$every'" } }' \
+		system explicit_results_at_once
+done
 join
 for memory in 0 32M; do
 	system system/device-loss-$memory "cpu { memory = \"$memory\" groups = { \"0\", \"1\" } }
