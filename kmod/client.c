@@ -29,6 +29,7 @@ static void client_wake(struct work_struct *work)
 	struct arax_client *ac = container_of(work, struct arax_client, wake);
 
 	wake_up(&ac->wait);
+	wake_up(&ac->points);
 	/* The core can't be asked any more what there is: whoever waits for any of it looks. */
 	wake_up_poll(&ac->polled, EPOLLIN | EPOLLRDNORM | EPOLLERR | EPOLLHUP);
 }
@@ -37,13 +38,15 @@ static void client_wake(struct work_struct *work)
  * One file may have any number of pollers, and a process as many threads as it likes:
  * they are not walked through with core->dispatch held, nor by who commits.
  */
-void arax_client_wake(struct core_client *c)
+void arax_client_wake(struct core_client *c, u32 what)
 {
 	struct arax_client *ac = c->link;
 	bool few = atomic_read(&ac->asleep) <= WAKE_AT_ONCE;
 
-	if (few)
+	if (few && what & CORE_WAKE_TASKS)
 		wake_up(&ac->wait);
+	if (few && what & CORE_WAKE_POINTS)
+		wake_up(&ac->points);
 	/* The full barrier in core.c: wake() pairs with that in client_poll(). */
 	if (!few || waitqueue_active(&ac->polled))
 		queue_work(arax.wakes, &ac->wake);
@@ -176,35 +179,35 @@ put:
 /*
  * Who sleeps adds itself to the sleepers and then looks; pairs with the full
  * barrier in core.c: wake(), between the completion and the look at sleepers.
- * @any: whatever comes; else the control page says for what, and has said so
- * for longer than we sleep.
+ * @counter: of the core's client; NULL: the control page says for what it sleeps,
+ * and has said so for longer than that.
  */
-static void sleeper_add(struct arax_client *ac, bool any)
+static void sleeper_add(struct arax_client *ac, core_atomic *counter)
 {
 	atomic_inc(&ac->asleep);
-	if (any)
-		core_atomic_add(&ac->core->sleepers, 1);
+	if (counter)
+		core_atomic_add(counter, 1);
 	smp_mb();	/* with wake(), see above */
 }
 
-static void sleeper_remove(struct arax_client *ac, bool any)
+static void sleeper_remove(struct arax_client *ac, core_atomic *counter)
 {
-	if (any)
-		core_atomic_add(&ac->core->sleepers, -1);
+	if (counter)
+		core_atomic_add(counter, -1);
 	atomic_dec(&ac->asleep);
 }
 
 static int wait_completions(struct arax_client *ac, const struct arax_submit *a)
 {
-	bool any = !(a->flags & ARAX_SUBMIT_AS_ASKED);
 	struct core_client *c = ac->core;
+	core_atomic *counter = a->flags & ARAX_SUBMIT_AS_ASKED ? NULL : &c->sleepers;
 	struct arax_sleep s;
 	int err = 0;
 
 	if (core_submit_done(c, a))
 		return 0;
 	arax_sleep_begin(&s, &ac->wait, a->deadline_ns);
-	sleeper_add(ac, any);
+	sleeper_add(ac, counter);
 	while (!core_submit_done(c, a)) {
 		if (READ_ONCE(c->dead)) {
 			err = -(int)READ_ONCE(c->dead);
@@ -215,7 +218,7 @@ static int wait_completions(struct arax_client *ac, const struct arax_submit *a)
 			break;
 		arax_sleep(&s);
 	}
-	sleeper_remove(ac, any);
+	sleeper_remove(ac, counter);
 	arax_sleep_end(&s);
 	return err;
 }
@@ -252,8 +255,8 @@ int arax_client_wait(struct arax_client *ac, struct arax_wait *a)
 	err = core_wait_begin(c, a, &w);
 	if (err)
 		return err;
-	arax_sleep_begin(&s, &ac->wait, a->deadline_ns);
-	sleeper_add(ac, true);
+	arax_sleep_begin(&s, &ac->points, a->deadline_ns);
+	sleeper_add(ac, &c->waiters);
 	for (;;) {
 		err = core_wait_poll(&w, &a->index);
 		if (err != CORE_WAIT_PENDING)
@@ -263,7 +266,7 @@ int arax_client_wait(struct arax_client *ac, struct arax_wait *a)
 			break;
 		arax_sleep(&s);
 	}
-	sleeper_remove(ac, true);
+	sleeper_remove(ac, &c->waiters);
 	arax_sleep_end(&s);
 	core_wait_end(&w);
 	return err;
@@ -328,6 +331,7 @@ static int client_open(struct inode *inode, struct file *file)
 	if (!ac)
 		return -ENOMEM;
 	init_waitqueue_head(&ac->wait);
+	init_waitqueue_head(&ac->points);
 	init_waitqueue_head(&ac->polled);
 	INIT_WORK(&ac->wake, client_wake);
 	mutex_init(&ac->calls);

@@ -128,7 +128,8 @@ struct arax_client {
 	struct core_client *core;
 	struct mm_struct *mm;		/* the opener's, mm_count held */
 	struct arax_signals *signals;	/* of its eventfds; reference held */
-	wait_queue_head_t wait;		/* calls that sleep */
+	wait_queue_head_t wait;		/* calls that sleep, for completions */
+	wait_queue_head_t points;	/* and for points of timelines */
 	atomic_t asleep;		/* how many */
 	wait_queue_head_t polled;	/* pollers, of any number */
 	struct work_struct wake;	/* of those, and of very many calls */
@@ -158,7 +159,7 @@ int arax_client_wait(struct arax_client *ac, struct arax_wait *a);
 int arax_client_map_add(struct arax_client *ac, unsigned long index, struct arax_buffer *ab,
 			bool ring);
 void arax_client_map_remove(struct arax_client *ac, unsigned long index);
-void arax_client_wake(struct core_client *c);
+void arax_client_wake(struct core_client *c, u32 what);
 void arax_client_memory_free(const struct core_client *c, void *mem);
 
 /* ------------------------------------------------------------------ */

@@ -23,7 +23,7 @@ void arax_sleep_begin(struct arax_sleep *s, struct wait_queue_head *queue, u64 d
 	s->entry.flags = 0;
 	add_wait_queue(queue, &s->entry);
 	/*
-	 * The waiter now makes itself known (core_client.sleepers, need_wakeup)
+	 * The waiter now makes itself known (core_client.sleepers, waiters, need_wakeup)
 	 * and issues its own full barrier; this one is not relied upon.
 	 */
 }

@@ -55,7 +55,7 @@ struct pending {
 	bool at_poller;
 	bool begun;		/* the poller's: @from is known */
 	uint32_t from;		/* where the ring's head was then */
-	bool waiting;		/* counted in client->sleepers */
+	bool waiting;		/* counted in client->sleepers, or waiters */
 	bool timed;		/* it has a deadline: @due is in broker->due */
 	struct cheap due;
 	struct core_wait wait;

@@ -162,12 +162,12 @@ static void ring_free(struct core_client *cc)
 	c->wake_fd = c->bell_fd = -1;
 }
 
-static void client_wake(struct core_client *cc)
+static void client_wake(struct core_client *cc, u32 what)
 {
 	struct conn *c = cc->link;
 	struct broker *b = c->broker;
 
-	if (cc->region && c->wake_fd >= 0 &&
+	if (what & CORE_WAKE_TASKS && cc->region && c->wake_fd >= 0 &&
 	    !__atomic_load_n(&c->hostile, __ATOMIC_RELAXED) &&
 	    core_read_once(core_ctl(cc)->cq_need_wakeup)) {
 		uint64_t ns = wake_write(c->wake_fd, &c->wake);
@@ -182,7 +182,7 @@ static void client_wake(struct core_client *cc)
 			conn_comes_back(c);
 		}
 	}
-	if (core_atomic_read(&cc->sleepers)) {
+	if (what & CORE_WAKE_POINTS || core_atomic_read(&cc->sleepers)) {
 		__atomic_store_n(&c->woken, 1, __ATOMIC_RELAXED);
 		__atomic_store_n(&b->look, 1, __ATOMIC_RELEASE);
 		broker_kick(b);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * SUBMIT and WAIT: answered when what they wait for has come.  A pending call
- * counts in client->sleepers; the core then calls client_wake, which makes the
- * service thread look again.
+ * counts in client->sleepers, or waiters; the core then calls client_wake, which makes
+ * the service thread look again.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -29,12 +29,19 @@ static struct pending *pending_new(struct conn *c, uint32_t nr, uint32_t id, uin
 	return p;
 }
 
+static core_atomic *counter(struct pending *p)
+{
+	struct core_client *cc = p->conn->client;
+
+	return p->nr == ARAX_NR_WAIT ? &cc->waiters : &cc->sleepers;
+}
+
 static void pending_free(struct pending *p)
 {
 	struct conn *c = p->conn;
 
 	if (p->waiting)
-		core_atomic_sub_return(&c->client->sleepers, 1);
+		core_atomic_sub_return(counter(p), 1);
 	if (p->timed)
 		cheap_remove(&c->broker->due, &p->due);
 	if (p->wait.count)
@@ -90,8 +97,8 @@ static void settle(struct pending *p, uint64_t now_ns)
 
 	if (!p->waiting) {
 		p->waiting = true;
-		core_atomic_add(&p->conn->client->sleepers, 1);
-		/* Pairs with the core's barrier before it reads sleepers. */
+		core_atomic_add(counter(p), 1);
+		/* Pairs with the core's barrier before it reads that. */
 		core_full_barrier();
 	}
 	result = look(p);

@@ -114,7 +114,8 @@ void core_client_free(struct core_client *c)
 {
 	struct core *core = c->core;
 
-	core_warn_on(c->nr_tasks || c->nr_zombies || core_atomic_read(&c->sleepers));
+	core_warn_on(c->nr_tasks || c->nr_zombies || core_atomic_read(&c->sleepers) ||
+		     core_atomic_read(&c->waiters));
 	core_warn_on(core_has_queued(c) || !clist_empty(&c->dispatched) || c->fail_mark);
 	if (c->ready)
 		core_uncharge(c->tenant, c->user, ARAX_RES_CONTEXTS, 1);

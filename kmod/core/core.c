@@ -136,6 +136,22 @@ bool core_asked_for(struct core_client *c, u32 seen)
 	return !why || is_wanted(c, why, seen, tail);
 }
 
+/* Has a point been reached that a call waits for, since the last time?  Or it waits for ever. */
+static bool wants_points(struct core_client *c)
+{
+	if (core_likely(!core_atomic_read(&c->waiters)) || (c->reached == c->reached_told && !c->dead))
+		return false;
+	c->reached_told = c->reached;
+	return true;
+}
+
+static u32 wanted(struct core_client *c)
+{
+	u32 what = wants_points(c) ? CORE_WAKE_POINTS : 0;
+
+	return wants_wake(c) || core_atomic_read(&c->sleepers) ? what | CORE_WAKE_TASKS : what;
+}
+
 /*
  * Pairs with the full barrier of whoever sets a need_wakeup word and then looks at its
  * ring: either it sees our entry, or we its word.
@@ -147,10 +163,12 @@ static void wake_clients(struct core *core, struct clist *list)
 	core_full_barrier();
 	clist_for_each_safe(pos, tmp, list) {
 		struct core_client *c = clist_entry(pos, struct core_client, wake);
+		u32 what;
 
 		clist_del(&c->wake);
-		if (wants_wake(c) || core_atomic_read(&c->sleepers))
-			core->ops->client_wake(c);
+		what = wanted(c);
+		if (what)
+			core->ops->client_wake(c, what);
 	}
 }
 

@@ -38,6 +38,10 @@ struct core_tenant;
 /* ------------------------------------------------------------------ */
 /* What the link offers to the core                                    */
 
+/* What somebody sleeps for: completions, and points of timelines. */
+#define CORE_WAKE_TASKS		1u
+#define CORE_WAKE_POINTS	2u
+
 /**
  * struct core_ops - services of the link; all may sleep unless said otherwise
  *
@@ -60,8 +64,8 @@ struct core_tenant;
  * @client_memory_free: free what the tasks or the handles of @c were in, tens of MB perhaps,
  *		  here or later: whose time this is, and what for, its client has chosen.
  *		  NULL: core_free() does.  @c itself is about to go
- * @client_wake:  (atomic) wake whoever sleeps for completions or timelines; is
- *		  called only if cq_need_wakeup or client->sleepers is set
+ * @client_wake:  (atomic) wake whoever sleeps for what @what says, CORE_WAKE_* or both; is
+ *		  called only if cq_need_wakeup, client->sleepers or client->waiters is set
  * @mediator_wake: (atomic) wake whoever sleeps in fetch
  * @recovery_begin: (atomic) tasks wait for a mediator while there is none, though there
  *		  was one: call core_expire() when the time for that is over, counted from
@@ -97,7 +101,7 @@ struct core_ops {
 	void (*buffer_revoke)(struct core_buffer *buf);
 	int (*buffer_get)(struct core_buffer *buf, struct arax_buffer_get *arg);
 	void (*client_memory_free)(const struct core_client *c, void *mem);
-	void (*client_wake)(struct core_client *c);
+	void (*client_wake)(struct core_client *c, u32 what);
 	void (*mediator_wake)(struct core *core);
 	void (*recovery_begin)(struct core *core);
 	void *(*mediator_alloc)(struct core *core, size_t bytes, bool writable);
@@ -477,10 +481,12 @@ struct core_client {
 	u32 dead;		/* 0 or errno; core->dispatch */
 	u32 gid;
 	/*
-	 * Calls of this client that sleep in the link, which adds to it, issues
-	 * a full barrier and looks once more before it sleeps (see core.c: wake).
+	 * Calls of this client that sleep in the link, for completions and for points of
+	 * timelines.  It adds to them, issues a full barrier and looks once more before it
+	 * sleeps (see core.c: wake).
 	 */
 	core_atomic sleepers;
+	core_atomic waiters;
 
 	/* Written by both; core->dispatch. */
 	struct clist freed ____cacheline_aligned;	/* tasks on their way back to free */
@@ -498,6 +504,7 @@ struct core_client {
 	u64 tasks_done;
 	u64 tasks_failed;
 	u32 reached;		/* points that its calls wait for, so far; any thread reads it */
+	u32 reached_told;	/* the same, when it was last woken for them */
 
 	/* By submissions: the next block is client->lock's. */
 	core_mutex lock ____cacheline_aligned;

@@ -29,7 +29,7 @@ static void set_epoch(struct core *core, u32 epoch)
 		if (c->ready && c->region) {
 			core_write_once(core_ctl(c)->epoch, epoch);
 			/* Sleepers look at the epoch too. */
-			core->ops->client_wake(c);
+			core->ops->client_wake(c, CORE_WAKE_TASKS | CORE_WAKE_POINTS);
 		}
 		core_spin_unlock(&core->dispatch);
 		if (++n % CORE_STEP == 0)

@@ -41,7 +41,7 @@ static void buffer_idle(struct core_buffer *buf)
 	core_buffer_free(buf);
 }
 
-static void nothing(struct core_client *c)
+static void nothing(struct core_client *c, u32 what)
 {
 }
 

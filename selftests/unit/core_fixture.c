@@ -172,7 +172,7 @@ static int buffer_get(struct core_buffer *buf, struct arax_buffer_get *arg)
 	return 0;
 }
 
-static void client_wake(struct core_client *c)
+static void client_wake(struct core_client *c, u32 what)
 {
 	struct fx_client *cl = c->link;
 

@@ -90,7 +90,7 @@ START_TEST(wait_any_all)
 	a.points[0].value = 2;
 	a.points[1].timeline = y;
 	a.points[1].value = 3;
-	core_atomic_add(&cl->c->sleepers, 1);
+	core_atomic_add(&cl->c->waiters, 1);
 	ck_assert_int_eq(core_wait_begin(cl->c, &a, &any), 0);
 	a.flags = ARAX_WAIT_ALL;
 	ck_assert_int_eq(core_wait_begin(cl->c, &a, &all), 0);
@@ -106,7 +106,7 @@ START_TEST(wait_any_all)
 	ck_assert_int_eq(core_wait_poll(&all, &index), 0);
 	core_wait_end(&any);
 	core_wait_end(&all);
-	core_atomic_add(&cl->c->sleepers, -1);
+	core_atomic_add(&cl->c->waiters, -1);
 	fx_release(cl);
 	fx_free(fx);
 }
@@ -176,6 +176,46 @@ START_TEST(wait_errors)
 }
 END_TEST
 
+/* A call that waits for a point is woken when that is reached, and by nothing else that ends. */
+START_TEST(wait_among_others)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	struct arax_wait a = { .count = 1 };
+	u32 tl = fx_timeline(cl, 0), index, i, round;
+	struct core_wait w;
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	a.points[0].timeline = tl;
+	for (round = 1; round <= 2; round++) {
+		struct arax_task t = ext_task(cl, 9, 0, 0, tl, round);
+
+		a.points[0].value = round;
+		ck_assert_int_eq(core_wait_begin(cl->c, &a, &w), 0);
+		core_atomic_add(&cl->c->waiters, 1);
+		cl->wakes = 0;
+		for (i = 0; i < 3; i++) {
+			struct arax_task other = fx_marker(cl, i);
+
+			ck_assert_int_eq(fx_send(cl, &other), 1);
+			fx_commit(fx, fx_expect_task(fx, i), 0);
+			fx_expect(cl, i, 0);
+			ck_assert_int_eq(core_wait_poll(&w, &index), CORE_WAIT_PENDING);
+		}
+		ck_assert_uint_eq(cl->wakes, 0);
+		ck_assert_int_eq(fx_send(cl, &t), 1);
+		fx_commit(fx, fx_expect_task(fx, 9), 0);
+		fx_expect(cl, 9, 0);
+		ck_assert_uint_eq(cl->wakes, 1);
+		ck_assert_int_eq(core_wait_poll(&w, &index), 0);
+		core_wait_end(&w);
+		core_atomic_add(&cl->c->waiters, -1);
+	}
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
 /* A killed context's sleepers wake with its error; a destroyed handle's go on. */
 START_TEST(wait_and_die)
 {
@@ -190,12 +230,12 @@ START_TEST(wait_and_die)
 	ck_assert_int_eq(core_wait_begin(cl->c, &a, &w), 0);
 	ck_assert_int_eq(core_timeline_destroy(cl->c, a.points[0].timeline), 0);
 	ck_assert_int_eq(core_wait_poll(&w, &index), CORE_WAIT_PENDING);
-	core_atomic_add(&cl->c->sleepers, 1);
+	core_atomic_add(&cl->c->waiters, 1);
 	core_client_kill(cl->c, EPIPE);
 	ck_assert_uint_eq(cl->wakes, 1);
 	ck_assert_int_eq(core_wait_poll(&w, &index), -EPIPE);
 	core_wait_end(&w);
-	core_atomic_add(&cl->c->sleepers, -1);
+	core_atomic_add(&cl->c->waiters, -1);
 	fx_release(cl);
 	fx_free(fx);
 }
@@ -476,6 +516,7 @@ Suite *core_timeline_suite(void)
 	tcase_add_test(tc, wait_any_all);
 	tcase_add_test(tc, wait_takes_no_lock);
 	tcase_add_test(tc, wait_errors);
+	tcase_add_test(tc, wait_among_others);
 	tcase_add_test(tc, wait_and_die);
 	tcase_add_test(tc, eventfds);
 	tcase_add_test(tc, eventfds_of_who_is_gone);
