@@ -20,6 +20,8 @@
 #define CALIBRATE_NS	20e6
 #define MAX_TASKS	8192
 #define BATCH		16
+#define MIN_TASKS	16	/* or a sample is mostly its first wake-up and its last one */
+#define FEWEST_ROUNDS	3
 
 static const double lengths_us[] = { 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000 };
 
@@ -245,22 +247,30 @@ struct point {
 	double direct_us, task_us, task_p99_us;
 };
 
-static void one_length(struct load *l, double us, const struct options *o, double seconds,
-		       struct point *p)
+/* @tasks of a sample; 0: by how long it may take. */
+static void one_length(struct load *l, double us, unsigned int tasks, const struct options *o,
+		       double seconds, struct point *p)
 {
 	struct measure task = { .name = "tasks", .round = task_round, .arg = l };
 	struct measure call = { .name = "calls", .round = call_round, .arg = l };
 	struct measure *all[2] = { &task, &call };
-	double each = seconds / (2 * o->rounds) * 1e6;
+	double each = seconds / (2 * o->rounds) * 1e6, fit;
+	int rounds;
 
 	l->units = (uint64_t)(us * l->per_us) + 1;
 	if (l->arrays && l->units > ITEMS)
 		l->units = ITEMS;
 	/* Not of thousands of tasks, or a round would be one sample. */
-	l->tasks = each / us < 4 ? 4 : each / us > MAX_TASKS ? MAX_TASKS : (unsigned int)(each / us);
+	l->tasks = each / us < MIN_TASKS ? MIN_TASKS :
+		   each / us > MAX_TASKS ? MAX_TASKS : (unsigned int)(each / us);
+	if (tasks)
+		l->tasks = tasks;
 	task.scale = l->tasks;
 	call.scale = l->tasks;
-	interleave(all, 2, (size_t)o->rounds, seconds);
+	fit = seconds * 1e6 / (2 * l->tasks * us);
+	rounds = fit >= o->rounds || o->rounds <= FEWEST_ROUNDS ? o->rounds :
+		 fit > FEWEST_ROUNDS ? (int)fit : FEWEST_ROUNDS;
+	interleave(all, 2, (size_t)rounds, seconds);
 	p->task_us = measure_p50(&task) / 1000;
 	p->task_p99_us = measure_p99(&task) / 1000;
 	p->direct_us = measure_p50(&call) / 1000;
@@ -306,8 +316,9 @@ json_t *bench_overhead(const struct options *o)
 {
 	json_t *result = result_new("overhead", o->link), *curve = json_array();
 	struct load loads[] = { { .name = "bench_work" }, { .name = "bench_triad", .arrays = 1 } };
-	struct point points[2][NR_LENGTHS];
+	struct point points[2][NR_LENGTHS], alone = { 0 };
 	struct part p = { .name = "tasks of 1 ms and longer", .unit = "us", .bar = BAR };
+	struct part single = { .name = "one task of 1 ms, waited for", .unit = "us" };
 	double task = 0, direct = 0;
 	struct server server;
 	struct session s;
@@ -327,7 +338,7 @@ json_t *bench_overhead(const struct options *o)
 		load_init(&loads[k], &s, library);
 		check(&loads[k]);
 		for (i = 0; i < NR_LENGTHS; i++) {
-			one_length(&loads[k], lengths_us[i], o, o->seconds / (2 * NR_LENGTHS),
+			one_length(&loads[k], lengths_us[i], 0, o, o->seconds / (2 * NR_LENGTHS),
 				   &points[k][i]);
 			json_array_append_new(curve, json_pack("{s:s,s:f,s:f,s:f,s:f}",
 					      "kernel", loads[k].name, "length_us", lengths_us[i],
@@ -341,10 +352,15 @@ json_t *bench_overhead(const struct options *o)
 			n++;
 		}
 	}
+	one_length(&loads[0], LONG_US, 1, o, o->seconds / (2 * NR_LENGTHS), &alone);
 	p.value = exp(task / n);
 	p.floor = exp(direct / n);
 	p.of = strcmp(o->link, "kernel") ? BAR_RATIO : BAR_NONE;
 	result_part(result, &p);
+	single.value = alone.task_us;
+	single.p99 = alone.task_p99_us;
+	single.floor = alone.direct_us;
+	result_part(result, &single);
 	for (k = 0; k < 2; k++) {
 		reached(result, &loads[k], points[k], 0.5);
 		reached(result, &loads[k], points[k], 0.95);
@@ -365,8 +381,8 @@ json_t *bench_overhead(const struct options *o)
 	session_close(&s);
 	server_stop(&server);
 	result_note(result, "note_value",
-		    "a task's share of many, submitted by 16 and waited for together; the floor is a "
-		    "call of the same function of the same library in this process");
+		    "a task's share of 16 or more, submitted by 16 and waited for together, unless it says "
+		    "one; the floor is a call of the same function of the same library in this process");
 	result_note(result, "note_placement",
 		    "one device of one core on pinned_cpus[1], where calls run too; client on [0], "
 		    "the rest of araxd not pinned");
