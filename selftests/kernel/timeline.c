@@ -286,6 +286,51 @@ KTEST(too_many_waiters_are_ENOSPC)
 	tear_down();
 }
 
+/* Times that a thread went to sleep. */
+static long sleeps(pid_t tid)
+{
+	static const char what[] = "\nvoluntary_ctxt_switches:";
+	char path[64], text[4096] = "", *p;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/status", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	CHECK_SYS(fd);
+	n = read(fd, text, sizeof(text) - 1);
+	CHECK_SYS(n);
+	close(fd);
+	text[n] = 0;
+	p = strstr(text, what);
+	CHECK(p);
+	return atol(p + sizeof(what) - 1);
+}
+
+/* Tasks of the same context that signal nothing let it sleep. */
+KTEST(waiters_sleep_on)
+{
+	struct waiter w = { .points = 2 };
+	long before;
+	int i;
+
+	set_up();
+	w.timeline = timeline_new(&c, 0);
+	CHECK_OK(pthread_create(&w.thread, NULL, wait_long, &w));
+	while (!asleep(w.tid))
+		sleep_ms(1);
+	before = sleeps(w.tid);
+	for (i = 0; i < 50; i++) {
+		client_marker(&c, queue, i, 0);
+		mediator_done(&m, mediator_task(&m).d.tag, 0);
+		CHECK_EQ(client_wait(&c).user_data, (uint64_t)i);
+	}
+	CHECK_EQ(sleeps(w.tid), before);
+	advance(&c, w.timeline, 1, 0);
+	CHECK_OK(pthread_join(w.thread, NULL));
+	CHECK_OK(w.err);
+	tear_down();
+}
+
 static uint64_t events(int fd)
 {
 	uint64_t n = 0;
