@@ -794,7 +794,6 @@ static void loop(struct poller *p)
 		/* What expire() and the like found must not wait for the next task. */
 		poller_flush(p);
 		poller_settle(p);
-		rest_sleeps(p);
 		go_to_sleep(p);
 		idle_since = 0;
 		p->rest.woke_peer = false;

@@ -65,8 +65,7 @@ static void same_cpu(struct poller *p)
  * The one peer there is has been asleep on the same CPU time and again, for as long as we
  * have: to be woken there costs a fraction of what it does to wake another CPU, and the peer
  * has no use for it until we are done.  The kernel wakes a thread where it was before, so
- * once is enough; and it is for the next wake-up: to move takes as long as several tasks, which
- * whoever has just woken this thread would wait for.
+ * once is enough.
  */
 static void come_near(struct poller *p)
 {
@@ -121,14 +120,8 @@ void rest_slept(struct poller *p, uint64_t since)
 	else
 		r->crowded = 0;
 	r->spun = false;
-	r->go_near = note_near(r);
-}
-
-void rest_sleeps(struct poller *p)
-{
-	if (p->rest.go_near)
+	if (note_near(r))
 		come_near(p);
-	p->rest.go_near = false;
 }
 
 /* What runs elsewhere will come back, and there are CPUs for whoever else wants one. */

@@ -28,7 +28,6 @@ struct rest {
 	uint32_t woken_cpu;		/* where the last one sleeps, or REST_NO_CPU */
 	uint32_t near_cpu;		/* the same of the sleep before, */
 	uint32_t near_sleeps;		/* and so many before it, all of them long */
-	bool go_near;			/* that is where to sleep next */
 	uint64_t next_move;
 };
 
@@ -48,9 +47,6 @@ bool rest_awake(struct poller *p, uint64_t *idle_since);
  * one of them: the task may not even have begun.
  */
 bool rest_in_the_way(const struct poller *p);
-
-/* It is about to sleep, with nothing to do that anybody waits for. */
-void rest_sleeps(struct poller *p);
 
 /* It has slept since the ticks @since. */
 void rest_slept(struct poller *p, uint64_t since);
