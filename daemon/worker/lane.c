@@ -403,6 +403,9 @@ static void lane_main_ahead(struct lane *lane)
 			/* It was in a worker, so nothing else of this thread's is under way. */
 			if (this_lane != lane)
 				return;
+			/* What was told may have brought another, to be prepared while the next one runs. */
+			if (!t && had_ended && u.nr < ARAX_LANE_DEPTH)
+				t = another(lane);
 			if (s == NOT_YET && t && had_ended)
 				continue;
 			if (s == NOT_YET && u.nr)

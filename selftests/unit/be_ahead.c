@@ -530,6 +530,38 @@ START_TEST(followers_data_comes_along)
 }
 END_TEST
 
+/* Whoever is told of an end hands over the one that comes behind what runs by then. */
+static void next_but_one(struct runner_task *rt)
+{
+	uint32_t i = ((struct task *)rt)->number + 2;
+
+	if (i < MANY) {
+		follow(&tasks[i], 1);
+		runner_submit(runner, &tasks[i].t);
+	}
+	done(rt);
+}
+
+/* It is prepared while that runs. */
+START_TEST(followers_that_come_at_an_end)
+{
+	for (uint32_t i = 0; i < MANY; i++) {
+		struct task *k = counting(i);
+
+		k->t.enter = enter_along;
+		k->t.leave = leave;
+		k->t.done = next_but_one;
+	}
+	hold(true);
+	runner_submit(runner, &tasks[0].t);
+	follow(&tasks[1], 1);
+	runner_submit(runner, &tasks[1].t);
+	release();
+	ck_assert_uint_eq(check_followers(), 0);
+	ck_assert_uint_ge(along, MANY - 2);
+}
+END_TEST
+
 /* words[0]: it runs; until words[1] is set, as by a device that others keep busy. */
 static void *run_from_elsewhere(void *arg)
 {
@@ -650,6 +682,7 @@ int main(void)
 	suite_add_tcase(s, t);
 	tcase_add_checked_fixture(by_device, setup_follows, teardown);
 	add_followers(by_device);
+	tcase_add_test(by_device, followers_that_come_at_an_end);
 	suite_add_tcase(s, by_device);
 	tcase_add_checked_fixture(overtaken, setup_overtaken, teardown);
 	add_followers(overtaken);
