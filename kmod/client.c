@@ -27,11 +27,22 @@ bool arax_client_mine(const struct arax_client *ac)
 static void client_wake(struct work_struct *work)
 {
 	struct arax_client *ac = container_of(work, struct arax_client, wake);
+	int what = atomic_xchg(&ac->wakes, 0);
 
+	if (what & CORE_WAKE_POINTS)
+		wake_up(&ac->points);
+	if (!(what & CORE_WAKE_TASKS))
+		return;
 	wake_up(&ac->wait);
-	wake_up(&ac->points);
 	/* The core can't be asked any more what there is: whoever waits for any of it looks. */
 	wake_up_poll(&ac->polled, EPOLLIN | EPOLLRDNORM | EPOLLERR | EPOLLHUP);
+}
+
+/* What is asked for before the work begins, or while it runs, it does: that is queued again then. */
+static void wake_later(struct arax_client *ac, u32 what)
+{
+	atomic_or(what, &ac->wakes);
+	queue_work(arax.wakes, &ac->wake);
 }
 
 /*
@@ -48,8 +59,8 @@ void arax_client_wake(struct core_client *c, u32 what)
 	if (few && what & CORE_WAKE_POINTS)
 		wake_up(&ac->points);
 	/* The full barrier in core.c: wake() pairs with that in client_poll(). */
-	if (!few || waitqueue_active(&ac->polled))
-		queue_work(arax.wakes, &ac->wake);
+	if (!few || (what & CORE_WAKE_TASKS && waitqueue_active(&ac->polled)))
+		wake_later(ac, what);
 }
 
 /* ------------------------------------------------------------------ */
@@ -309,7 +320,7 @@ int arax_client_init(struct arax_client *ac, const struct core_call *call, union
 	smp_mb();	/* with client_poll(), see there */
 	/* Who polled before there was a word to set looks again. */
 	if (waitqueue_active(&ac->polled))
-		queue_work(arax.wakes, &ac->wake);
+		wake_later(ac, CORE_WAKE_TASKS);
 	return 0;
 }
 

@@ -130,6 +130,7 @@ struct arax_client {
 	struct arax_signals *signals;	/* of its eventfds; reference held */
 	wait_queue_head_t wait;		/* calls that sleep, for completions */
 	wait_queue_head_t points;	/* and for points of timelines */
+	atomic_t wakes;			/* CORE_WAKE_*, for @wake to do */
 	atomic_t asleep;		/* how many */
 	wait_queue_head_t polled;	/* pollers, of any number */
 	struct work_struct wake;	/* of those, and of very many calls */

@@ -65,7 +65,8 @@ struct core_tenant;
  *		  here or later: whose time this is, and what for, its client has chosen.
  *		  NULL: core_free() does.  @c itself is about to go
  * @client_wake:  (atomic) wake whoever sleeps for what @what says, CORE_WAKE_* or both; is
- *		  called only if cq_need_wakeup, client->sleepers or client->waiters is set
+ *		  called only if cq_need_wakeup, client->sleepers or client->waiters is set, or
+ *		  when a mediator comes or goes
  * @mediator_wake: (atomic) wake whoever sleeps in fetch
  * @recovery_begin: (atomic) tasks wait for a mediator while there is none, though there
  *		  was one: call core_expire() when the time for that is over, counted from
