@@ -20,7 +20,8 @@
 #define CALIBRATE_NS	20e6
 #define MAX_TASKS	8192
 #define BATCH		16
-#define MIN_TASKS	16	/* or a sample is mostly its first wake-up and its last one */
+#define MIN_TASKS	16	/* or a sample is mostly its first wake-up and its last one; */
+				/* of long ones as many, however long it measures */
 #define FEWEST_ROUNDS	3
 
 static const double lengths_us[] = { 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000 };
@@ -261,7 +262,7 @@ static void one_length(struct load *l, double us, unsigned int tasks, const stru
 	if (l->arrays && l->units > ITEMS)
 		l->units = ITEMS;
 	/* Not of thousands of tasks, or a round would be one sample. */
-	l->tasks = each / us < MIN_TASKS ? MIN_TASKS :
+	l->tasks = each / us < MIN_TASKS || us >= LONG_US ? MIN_TASKS :
 		   each / us > MAX_TASKS ? MAX_TASKS : (unsigned int)(each / us);
 	if (tasks)
 		l->tasks = tasks;

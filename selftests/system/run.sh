@@ -264,7 +264,7 @@ ARAX_TEST_LOST=1 system system/broker-lost 'cpu { memory = "32M" groups = { "0",
 	filter "error" { devices = "cpu1" options = { "errno=ENODEV", "every=7" } }'
 # ... and, on both in turn, in the midst of what is asked for at once.
 for every in 12 23; do
-	ARAX_TEST_LOST=1 system "system/broker-lost-$every" 'cpu { memory = "32M" groups = { "0", "1" } }
+	ARAX_TEST_LOST=1 LOGGED='device is lost device=cpu1' system "system/broker-lost-$every" 'cpu { memory = "32M" groups = { "0", "1" } }
 		sched { policy = "rr" }
 		filter "error" { devices = "cpu1" options = { "errno=ENODEV", "every='$every'" } }' \
 		system explicit_results_at_once

@@ -177,6 +177,7 @@ static void client_wake(struct core_client *c, u32 what)
 	struct fx_client *cl = c->link;
 
 	count(&cl->wakes, 1);
+	count(&cl->wakes_points, !!(what & CORE_WAKE_POINTS));
 }
 
 static void mediator_wake(struct core *core)

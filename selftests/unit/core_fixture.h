@@ -68,6 +68,7 @@ struct fx_client {
 	u32 cq_head;
 	u32 queue;		/* in-order, made by fx_client_ready() */
 	u32 wakes;		/* atomic */
+	u32 wakes_points;	/* the same, of those for points */
 };
 
 /* params: NULL for 1024 cells, 64 slots and generous users. */

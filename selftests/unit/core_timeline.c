@@ -193,7 +193,7 @@ START_TEST(wait_among_others)
 		a.points[0].value = round;
 		ck_assert_int_eq(core_wait_begin(cl->c, &a, &w), 0);
 		core_atomic_add(&cl->c->waiters, 1);
-		cl->wakes = 0;
+		cl->wakes = cl->wakes_points = 0;
 		for (i = 0; i < 3; i++) {
 			struct arax_task other = fx_marker(cl, i);
 
@@ -207,6 +207,7 @@ START_TEST(wait_among_others)
 		fx_commit(fx, fx_expect_task(fx, 9), 0);
 		fx_expect(cl, 9, 0);
 		ck_assert_uint_eq(cl->wakes, 1);
+		ck_assert_uint_eq(cl->wakes_points, 1);
 		ck_assert_int_eq(core_wait_poll(&w, &index), 0);
 		core_wait_end(&w);
 		core_atomic_add(&cl->c->waiters, -1);
