@@ -443,7 +443,7 @@ static void cancel_queued(struct lane *lane)
 		pthread_mutex_lock(&lane->lock);
 		t = lane->head;
 		if (t)
-			lane->head = t->next;
+			take_first(lane);
 		pthread_mutex_unlock(&lane->lock);
 		if (!t)
 			return;

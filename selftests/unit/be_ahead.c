@@ -636,6 +636,28 @@ START_TEST(destroyed_with_followers)
 }
 END_TEST
 
+static void next_one(struct runner_task *rt)
+{
+	uint32_t i = ((struct task *)rt)->number + 1;
+
+	if (i < MANY) {
+		task(i, 0)->t.done = next_one;
+		runner_submit(runner, &tasks[i].t);
+	}
+	done(rt);
+}
+
+/* Whoever is told of an end hands over the next one, also when that is never to begin. */
+START_TEST(destroyed_while_more_come)
+{
+	task(0, 0)->t.done = next_one;
+	runner_submit(runner, &tasks[0].t);
+	runner_destroy(runner);
+	runner = NULL;
+	ck_assert_uint_eq(nr_done, MANY);
+}
+END_TEST
+
 static void setup_filtered(void)
 {
 	setup_with("", "filter \"stats\" { }");
@@ -678,6 +700,7 @@ int main(void)
 	tcase_add_test(t, late_ones_do_not_run);
 	tcase_add_test(t, none_beside_the_pollers_own);
 	tcase_add_test(t, destroyed_with_work);
+	tcase_add_loop_test(t, destroyed_while_more_come, 0, 3);
 	add_followers(t);
 	suite_add_tcase(s, t);
 	tcase_add_checked_fixture(by_device, setup_follows, teardown);
