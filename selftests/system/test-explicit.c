@@ -110,7 +110,7 @@ TEST(explicit_by_turns)
 static void others_are_there(struct stack *s, struct arax_buffer **b, const struct arax_range *r,
 			     uint32_t times)
 {
-	uint32_t i, ended = 0;
+	uint32_t i, ended = 0, there = 0;
 
 	for (i = 0; i < 20; i++) {
 		const uint32_t *x = arax_buffer_data(b[i]);
@@ -119,9 +119,11 @@ static void others_are_there(struct stack *s, struct arax_buffer **b, const stru
 			continue;
 		CHECK_EQ(x[0], x[WORDS - 1]);
 		ended += x[0] != times * (i + 1);
+		there++;
 		CHECK_EQ(arax_access_end(s->q, r[i]), 0);
 	}
 	CHECK(ended <= 1);
+	CHECK(there > ended);
 }
 
 /* All results at once, while others are computed still. */
