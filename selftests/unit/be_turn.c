@@ -466,13 +466,13 @@ START_TEST(time_stands_still_as_well)
 }
 END_TEST
 
-/* Until a deaf worker has answered what it was asked before this. */
-static void await_answer(const struct task *deaf)
+/* Until a deaf worker has answered what it was asked before this, or @k is over, and it perhaps killed. */
+static void await_answer(const struct task *deaf, struct task *k)
 {
 	const uint32_t *answers = &deaf->b.data[ANSWERS];
 	uint32_t before = __atomic_load_n(answers, __ATOMIC_RELAXED);
 
-	while (__atomic_load_n(answers, __ATOMIC_ACQUIRE) - before < 2)
+	while (!k->done && __atomic_load_n(answers, __ATOMIC_ACQUIRE) - before < 2)
 		usleep(100);
 }
 
@@ -487,7 +487,7 @@ static bool is_unheard(struct task *k, const struct task *deaf)
 	while (!k->done && !k->slices)
 		usleep(100);
 	if (!k->done)
-		await_answer(deaf);
+		await_answer(deaf, k);
 	slices = k->slices;
 	while (!k->done && k->slices < slices + 2)
 		usleep(100);
@@ -538,7 +538,7 @@ START_TEST(unheard_it_can_not_have_ended)
 	int slices;
 
 	__atomic_store_n(&deaf->b.data[1], 1, __ATOMIC_RELAXED);
-	await_answer(deaf);
+	await_answer(deaf, k);
 	slices = k->slices;
 	await(&k->done, 1);
 	/* Not at the end of the time for messages, which is some seconds. */
