@@ -49,6 +49,7 @@ counts '1 passed, 0 failed, 0 skipped' 0 'a program without TAP' run t true
 counts '0 passed, 1 failed, 0 skipped' 1 'that has a plan of no tests' run t echo 1..0
 counts '0 passed, 0 failed, 1 skipped' 0 'but for a reason' run t echo '1..0 # SKIP no y'
 counts '0 passed, 1 failed, 0 skipped' 1 'that fails' run t false
+TALLY_LIMIT=1 counts '0 passed, 1 failed, 0 skipped' 124 'that takes too long' run t sleep 60
 counts '0 passed, 0 failed, 1 skipped' 0 'or skips' run t sh -c 'echo no such thing; exit 4'
 counts '0 passed, 1 failed, 0 skipped' 1 'or fails, and then skips' run t sh -c \
 	'echo not ok 1; echo 1..1; exit 4'
