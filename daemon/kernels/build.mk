@@ -139,6 +139,7 @@ ALL_TARGETS += $(if $(NVCC),,no-ptx) $(if $(HIPCC),,no-co) $(if $(CLBLAST_HEADER
 
 # One file: a device compiles it in one go.
 $(B)/lib/arax/kernels/arax-std.cl: $(STD_CL)
+$(addprefix $(B)/lib/arax/kernels/,arax-std.cl arax-blas.cl):
 	@mkdir -p $(@D)
 	$(say) CAT $@
 	$(Q)for f in $^; do echo "#line 1 \"$${f##*/}\""; cat $$f; done > $@.tmp
@@ -190,9 +191,7 @@ $(B)/lib/arax/kernels/arax-blas.json: daemon/kernels/blas/arax-blas.json daemon/
 	$(Q)daemon/kernels/leave-out $< $(BLAS_ABSENT) > $@.tmp
 	$(Q)chmod 644 $@.tmp && mv $@.tmp $@
 
-$(B)/lib/arax/kernels/arax-blas.cl: daemon/kernels/blas/blas.cl
-	@mkdir -p $(@D)
-	$(Q)install -m 644 $< $@
+$(B)/lib/arax/kernels/arax-blas.cl: $(addprefix daemon/kernels/blas/,blas.cl triangle.cl)
 else
 ALL_TARGETS += no-blas
 endif

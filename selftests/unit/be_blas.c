@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The kernels of arax-blas on triangles: each against loops that compute the same thing, on random
- * shapes, empty and odd ones among them, in ranges that end where a page does.  (Products: std_cases_blas.c.)
+ * arax-blas on the CPU: what it refuses, and that it computes on the calling thread alone.  (What it
+ * computes: std_cases_blas.c.)
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -12,8 +12,6 @@
 #include "daemon/kernels/blas/blas.h"
 #include "selftests/unit/be_test.h"
 
-#define MAX_ORDER	70u
-#define SHAPES		60
 #define MAP		(64u << 10)
 
 static void *library;
@@ -55,171 +53,12 @@ static int call(const char *name, const struct arax_launch_range *r, uint32_t n,
 	return fn(&l);
 }
 
-/* Each test is a process of its own: it starts where its number says. */
-static uint64_t random_of(int i, uint32_t which)
-{
-	uint64_t x = ((uint64_t)i << 8 | which) * 0x9e3779b97f4a7c15ull + 1;
-
-	x = (x ^ x >> 31) * 0xbf58476d1ce4e5b9ull;
-	return x ^ x >> 29;
-}
-
-/* 0 and 1 more often than by chance. */
-static uint32_t order(int i, uint32_t which)
-{
-	return i < 8 ? (uint32_t)i >> which & 1 :
-		       (uint32_t)(random_of(i, which) % (MAX_ORDER + 1));
-}
-
-static uint32_t some_of(int i, uint32_t flags)
-{
-	return (uint32_t)random_of(i, 9) & flags;
-}
-
-/* Element of a matrix with @rows rows, or of its transpose. */
-static double at(const double *a, uint32_t rows, bool transposed, uint32_t i, uint32_t j)
-{
-	return transposed ? a[j + (size_t)i * rows] : a[i + (size_t)j * rows];
-}
-
-/* The triangle that @flags mean, with its diagonal, and 0 elsewhere. */
-static double triangle(const double *a, uint32_t n, uint32_t flags, uint32_t i, uint32_t j)
-{
-	if (i == j)
-		return flags & BLAS_UNIT ? 1 : a[i + (size_t)i * n];
-	return flags & BLAS_UPPER ? i < j ? a[i + (size_t)j * n] : 0 :
-				    i > j ? a[i + (size_t)j * n] : 0;
-}
-
-static double *copy_of(const struct arax_launch_range *r)
-{
-	double *copy = malloc(r->length + 1);
-
-	ck_assert_ptr_nonnull(copy);
-	memcpy(copy, r->data, r->length);
-	return copy;
-}
-
-static void near(double got, double want, const char *what, uint32_t i, uint32_t j)
-{
-	ck_assert_msg(fabs(got - want) <= 1e-10 * (1 + fabs(want)), "%s[%u, %u] is %g, not %g",
-		      what, i, j, got, want);
-}
-
 /* A diagonal that outweighs its rows: positive definite if symmetric, and good pivots. */
 static void dominate(double *a, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
 		a[i + (size_t)i * n] = n + 1;
 }
-
-START_TEST(syrk)
-{
-	struct blas_syrk s = { .alpha = 2, .beta = -0.25, .n = order(_i, 0), .k = order(_i, 1),
-			       .flags = some_of(_i, BLAS_UPPER | BLAS_TRANS_A) };
-	struct arax_launch_range r[2] = { fenced(s.n, s.k), fenced(s.n, s.n) };
-	bool ta = s.flags & BLAS_TRANS_A;
-	double *old = copy_of(&r[1]), *c = r[1].data;
-
-	ck_assert_int_eq(call("syrk", r, 2, &s, sizeof(s)), 0);
-	for (uint32_t i = 0; i < s.n; i++)
-		for (uint32_t j = 0; j < s.n; j++) {
-			double was = old[i + (size_t)j * s.n], sum = 0;
-
-			for (uint32_t k = 0; k < s.k; k++)
-				sum += at(r[0].data, ta ? s.k : s.n, ta, i, k) *
-				       at(r[0].data, ta ? s.k : s.n, ta, j, k);
-			if (s.flags & BLAS_UPPER ? i <= j : i >= j)
-				was = s.alpha * sum + s.beta * was;
-			near(c[i + (size_t)j * s.n], was, "c", i, j);
-		}
-	free(old);
-	unfence(r, 2);
-}
-END_TEST
-
-/* What it solved, multiplied out. */
-START_TEST(trsm)
-{
-	struct blas_trsm t = { .alpha = 3, .m = order(_i, 0), .n = order(_i, 1),
-			       .flags = some_of(_i, BLAS_UPPER | BLAS_RIGHT | BLAS_TRANS_A | BLAS_UNIT) };
-	bool right = t.flags & BLAS_RIGHT, ta = t.flags & BLAS_TRANS_A;
-	uint32_t o = right ? t.n : t.m;
-	struct arax_launch_range r[2] = { fenced(o, o), fenced(t.m, t.n) };
-	double *a = r[0].data, *x = r[1].data, *old = copy_of(&r[1]);
-
-	/* A unit diagonal does not outweigh what stands beside it: make that small. */
-	for (uint32_t i = 0; i < o * o; i++)
-		a[i] /= o;
-	dominate(a, o);
-	ck_assert_int_eq(call("trsm", r, 2, &t, sizeof(t)), 0);
-	for (uint32_t i = 0; i < t.m; i++)
-		for (uint32_t j = 0; j < t.n; j++) {
-			double sum = 0;
-
-			for (uint32_t k = 0; k < o; k++) {
-				uint32_t p = right ? k : i, q = right ? j : k;
-
-				sum += triangle(a, o, t.flags, ta ? q : p, ta ? p : q) *
-				       (right ? x[i + (size_t)k * t.m] : x[k + (size_t)j * t.m]);
-			}
-			near(sum, t.alpha * old[i + (size_t)j * t.m], "a * x", i, j);
-		}
-	free(old);
-	unfence(r, 2);
-}
-END_TEST
-
-START_TEST(potrf)
-{
-	struct blas_square s = { order(_i, 0), some_of(_i, BLAS_UPPER) };
-	struct arax_launch_range r = fenced(s.n, s.n);
-	double *a = r.data, *old;
-
-	dominate(a, s.n);
-	old = copy_of(&r);
-	ck_assert_int_eq(call("potrf", &r, 1, &s, sizeof(s)), 0);
-	for (uint32_t i = 0; i < s.n; i++)
-		for (uint32_t j = 0; j < s.n; j++) {
-			double sum = 0;
-
-			if (s.flags & BLAS_UPPER ? i > j : i < j) {
-				ck_assert(a[i + (size_t)j * s.n] == old[i + (size_t)j * s.n]);
-				continue;
-			}
-			for (uint32_t k = 0; k < s.n; k++)
-				sum += s.flags & BLAS_UPPER ?
-				       triangle(a, s.n, s.flags, k, i) * triangle(a, s.n, s.flags, k, j) :
-				       triangle(a, s.n, s.flags, i, k) * triangle(a, s.n, s.flags, j, k);
-			near(sum, old[i + (size_t)j * s.n], "a", i, j);
-		}
-	free(old);
-	unfence(&r, 1);
-}
-END_TEST
-
-START_TEST(getrf)
-{
-	struct blas_square s = { order(_i, 0), 0 };
-	struct arax_launch_range r = fenced(s.n, s.n);
-	double *a = r.data, *old;
-
-	dominate(a, s.n);
-	old = copy_of(&r);
-	ck_assert_int_eq(call("getrf", &r, 1, &s, sizeof(s)), 0);
-	for (uint32_t i = 0; i < s.n; i++)
-		for (uint32_t j = 0; j < s.n; j++) {
-			double sum = 0;
-
-			for (uint32_t k = 0; k < s.n; k++)
-				sum += triangle(a, s.n, BLAS_UNIT, i, k) *
-				       triangle(a, s.n, BLAS_UPPER, k, j);
-			near(sum, old[i + (size_t)j * s.n], "a", i, j);
-		}
-	free(old);
-	unfence(&r, 1);
-}
-END_TEST
 
 /* A result that is none is the task's failure, wherever in the tile it shows. */
 START_TEST(no_factor)
@@ -406,10 +245,6 @@ int main(void)
 		return 1;
 	}
 	tcase_set_timeout(t, 60);
-	tcase_add_loop_test(t, syrk, 0, SHAPES);
-	tcase_add_loop_test(t, trsm, 0, SHAPES);
-	tcase_add_loop_test(t, potrf, 0, SHAPES);
-	tcase_add_loop_test(t, getrf, 0, SHAPES);
 	tcase_add_test(t, no_factor);
 	tcase_add_loop_test(t, bad_calls_are_refused, 0, sizeof(calls) / sizeof(calls[0]));
 	tcase_add_test(t, huge_orders_are_refused);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* arax-blas: what OpenCL has of it, too.  Matrices stand column by column. */
+/* arax-blas.  Matrices stand column by column. */
 #include "selftests/unit/std_case.h"
 #include "daemon/kernels/blas/blas.h"
 
@@ -290,6 +290,100 @@ static void check_syrk(const struct trial *t)
 		}
 }
 
+/* Numbers that outweigh their rows stand on the diagonal: so it is positive definite, and needs no pivoting. */
+static double *make_square(struct trial *t, uint32_t flags)
+{
+	struct blas_square a = { size_of(t, t->size == SIZE_HUGE ? 250 : 70), flags };
+	double *x;
+
+	set_args(t, &a);
+	x = add_doubles(t, (uint64_t)a.n * a.n, -1, 1);
+	for (uint64_t i = 0; i < a.n; i++)
+		x[i + i * a.n] = a.n + 1;
+	return x;
+}
+
+/* Item (i, j) of one of two factors, which has 1 on its diagonal where that is not stored. */
+static double in_factor(const struct trial *t, uint64_t n, bool upper, bool unit, uint64_t i, uint64_t j)
+{
+	if (i == j)
+		return unit ? 1 : RANGE(t, 0, double)[i + j * n];
+	return (upper ? i < j : i > j) ? RANGE(t, 0, double)[i + j * n] : 0;
+}
+
+/* What was there is what comes of multiplying the factors, to 1e-10 of the terms' sizes. */
+static void near_product(const struct trial *t, uint64_t n, uint64_t i, uint64_t j, double sum,
+			 double size)
+{
+	near(t, i + j * n, sum, WAS(t, 0, double)[i + j * n], 1e-10 * (size + 1e-300));
+}
+
+/* The other triangle may be no numbers. */
+static void make_potrf(struct trial *t)
+{
+	double *x = make_square(t, trial_random(2) ? BLAS_UPPER : 0);
+	const struct blas_square *a = ARGS_OF(t, struct blas_square);
+	bool none = trial_random(2);
+
+	for (uint64_t i = 0; none && i < (uint64_t)a->n * a->n; i++)
+		if (a->flags & BLAS_UPPER ? i % a->n > i / a->n : i % a->n < i / a->n)
+			x[i] = NAN;
+}
+
+static void check_potrf(const struct trial *t)
+{
+	const struct blas_square *a = ARGS_OF(t, struct blas_square);
+	bool upper = a->flags & BLAS_UPPER;
+	uint64_t n = a->n;
+
+	for (uint64_t i = 0; i < n; i++)
+		for (uint64_t j = 0; j < n; j++) {
+			double sum = 0, size = 0;
+
+			if (upper ? i > j : i < j) {
+				ck_assert_msg(!memcmp(RANGE(t, 0, double) + i + j * n,
+						      WAS(t, 0, double) + i + j * n, sizeof(double)),
+					      "potrf_f64: the other triangle's item %zu has changed",
+					      (size_t)(i + j * n));
+				continue;
+			}
+			for (uint64_t k = 0; k < n; k++) {
+				double term = upper ? in_factor(t, n, true, false, k, i) *
+						      in_factor(t, n, true, false, k, j) :
+						      in_factor(t, n, false, false, i, k) *
+						      in_factor(t, n, false, false, j, k);
+
+				sum += term;
+				size += fabs(term);
+			}
+			near_product(t, n, i, j, sum, size);
+		}
+}
+
+static void make_getrf(struct trial *t)
+{
+	make_square(t, 0);
+}
+
+static void check_getrf(const struct trial *t)
+{
+	uint64_t n = ARGS_OF(t, struct blas_square)->n;
+
+	for (uint64_t i = 0; i < n; i++)
+		for (uint64_t j = 0; j < n; j++) {
+			double sum = 0, size = 0;
+
+			for (uint64_t k = 0; k < n; k++) {
+				double term = in_factor(t, n, false, true, i, k) *
+					      in_factor(t, n, true, false, k, j);
+
+				sum += term;
+				size += fabs(term);
+			}
+			near_product(t, n, i, j, sum, size);
+		}
+}
+
 const struct std_case blas_cases[] = {
 	{ "gemm_f32", make_gemm_f32, check_gemm_f32, 0 },
 	{ "gemm_f64", make_gemm_f64, check_gemm_f64, 0 },
@@ -297,5 +391,7 @@ const struct std_case blas_cases[] = {
 	{ "gemv_f64", make_gemv_f64, check_gemv_f64, 0 },
 	{ "trsm_f64", make_trsm, check_trsm, 0 },
 	{ "syrk_f64", make_syrk, check_syrk, 0 },
+	{ "potrf_f64", make_potrf, check_potrf, 0 },
+	{ "getrf_nopiv_f64", make_getrf, check_getrf, 0 },
 	{ 0 },
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * What OpenCL devices have of arax-blas by themselves: products, where CLBlast (clblast.c) is not
- * installed, or not the better part.
+ * installed, or not the better part.  triangle.cl goes on with what it takes from here.
  *
  * A group computes tiles of SIDE x SIDE, one after the other.  Strips of both matrices
  * stand in local memory, each work-item has some WIDTH x 1 pieces of the tile.  Whatever
@@ -11,8 +11,11 @@
 
 #pragma OPENCL FP_CONTRACT ON
 
+#define BLAS_UPPER	0x1u
+#define BLAS_RIGHT	0x2u
 #define BLAS_TRANS_A	0x4u
 #define BLAS_TRANS_B	0x8u
+#define BLAS_UNIT	0x10u
 
 #define SIDE		32u	/* of a tile */
 #define DEPTH		16u	/* of the strips */
@@ -21,18 +24,23 @@
 
 #define SHORT(items, n)	((ulong)(n) > (items))
 
-/* Item (i, j) of op(x): in x with `rows` rows, or in its transpose. */
-#define ITEM(x, rows, turned, i, j)	((turned) ? (x)[(j) + (i) * (rows)] : (x)[(i) + (j) * (rows)])
+/* Item (i, j) of a matrix, or of its transpose, or of one that is gone through from its end. */
+#define ITEM(x, i, j)	((x).first[(long)(i) * (x).down + (long)(j) * (x).across])
 
 /*
- * The pieces' sums are kept in local memory between strips: private ones would need a
- * block of PIECES work-items.
+ * The sum of @k terms of the products of @a's rows and @b's columns, for the tile at @i0, @j0 of m x n;
+ * 0 beyond.  Work-items meet before and after.  The pieces' sums are kept in local memory between
+ * strips: private ones would need a block of PIECES work-items.
  */
 #define GEMM(type, wide, vload, vstore, suffix) \
-static void gemm_tile_##suffix(__global const type *a, __global const type *b, __global type *c, \
-			       ulong m, ulong n, ulong k, bool ta, bool tb, type alpha, type beta, \
-			       ulong i0, ulong j0, __local type *sa, __local type *sb, \
-			       __local type *sum) \
+struct view##suffix { \
+	__global const type *first; \
+	long down, across; \
+}; \
+\
+static void sum_tile##suffix(struct view##suffix a, struct view##suffix b, ulong m, ulong n, ulong k, \
+			     ulong i0, ulong j0, __local type *sa, __local type *sb, \
+			     __local type *sum) \
 { \
 	ulong me = arax_item(), items = arax_items(); \
 \
@@ -42,12 +50,12 @@ static void gemm_tile_##suffix(__global const type *a, __global const type *b, _
 		for (ulong i = me; i < SIDE * DEPTH; i += items) { \
 			ulong row = i0 + i % SIDE, at = k0 + i / SIDE; \
 \
-			sa[i] = row < m && at < k ? ITEM(a, ta ? k : m, ta, row, at) : 0; \
+			sa[i] = row < m && at < k ? ITEM(a, row, at) : 0; \
 		} \
 		for (ulong i = me; i < SIDE * DEPTH; i += items) { \
 			ulong at = k0 + i % DEPTH, column = j0 + i / DEPTH; \
 \
-			sb[i] = column < n && at < k ? ITEM(b, tb ? n : k, tb, at, column) : 0; \
+			sb[i] = column < n && at < k ? ITEM(b, at, column) : 0; \
 		} \
 		barrier(CLK_LOCAL_MEM_FENCE); \
 		for (ulong p = me; p < PIECES; p += items) { \
@@ -61,10 +69,22 @@ static void gemm_tile_##suffix(__global const type *a, __global const type *b, _
 		barrier(CLK_LOCAL_MEM_FENCE); \
 	} \
 	barrier(CLK_LOCAL_MEM_FENCE); \
-	for (ulong i = me; i < SIDE * SIDE; i += items) { \
+} \
+\
+static struct view##suffix view##suffix(__global const type *x, ulong rows, bool turned) \
+{ \
+	struct view##suffix v = { x, turned ? (long)rows : 1, turned ? 1 : (long)rows }; \
+\
+	return v; \
+} \
+\
+static void put_tile##suffix(__global type *c, ulong m, ulong n, ulong i0, ulong j0, type alpha, \
+			     type beta, bool lower, bool upper, __local const type *sum) \
+{ \
+	for (ulong i = arax_item(); i < SIDE * SIDE; i += arax_items()) { \
 		ulong row = i0 + i % SIDE, column = j0 + i / SIDE; \
 \
-		if (row < m && column < n) { \
+		if (row < m && column < n && (lower || row <= column) && (upper || row >= column)) { \
 			__global type *to = c + row + column * m; \
 \
 			*to = (alpha == 0 ? 0 : alpha * sum[i]) + (beta == 0 ? 0 : beta * *to); \
@@ -81,15 +101,20 @@ __kernel void arax_blas_gemm##suffix(__global const type *a, ulong na, __global 
 	ulong down = ((ulong)m + SIDE - 1) / SIDE, across = ((ulong)n + SIDE - 1) / SIDE; \
 	ulong first = arax_share(down * across, arax_group()); \
 	ulong end = arax_share(down * across, arax_group() + 1); \
+	struct view##suffix view_a = view##suffix(a, flags & BLAS_TRANS_A ? k : m, flags & BLAS_TRANS_A); \
+	struct view##suffix view_b = view##suffix(b, flags & BLAS_TRANS_B ? n : k, flags & BLAS_TRANS_B); \
 \
 	if (flags & ~(BLAS_TRANS_A | BLAS_TRANS_B) || max(max(m, n), k) > INT_MAX || \
 	    SHORT(na, (ulong)m * k) || SHORT(nb, (ulong)k * n) || SHORT(nc, (ulong)m * n)) { \
 		*result = -EINVAL; \
 		return; \
 	} \
-	for (ulong tile = first; tile < end; tile++) \
-		gemm_tile_##suffix(a, b, c, m, n, k, flags & BLAS_TRANS_A, flags & BLAS_TRANS_B, \
-				   alpha, beta, tile % down * SIDE, tile / down * SIDE, sa, sb, sum); \
+	for (ulong tile = first; tile < end; tile++) { \
+		ulong i0 = tile % down * SIDE, j0 = tile / down * SIDE; \
+\
+		sum_tile##suffix(view_a, view_b, m, n, k, i0, j0, sa, sb, sum); \
+		put_tile##suffix(c, m, n, i0, j0, alpha, beta, true, true, sum); \
+	} \
 } \
 \
 __kernel void arax_blas_gemv##suffix(__global const type *a, ulong na, __global const type *x, \
@@ -98,6 +123,7 @@ __kernel void arax_blas_gemv##suffix(__global const type *a, ulong na, __global 
 { \
 	bool ta = flags & BLAS_TRANS_A; \
 	ulong rows = ta ? n : m, columns = ta ? m : n; \
+	struct view##suffix view_a = view##suffix(a, m, ta); \
 \
 	if (flags & ~BLAS_TRANS_A || max(m, n) > INT_MAX || SHORT(na, (ulong)m * n) || \
 	    SHORT(nx, columns) || SHORT(ny, rows)) { \
@@ -108,7 +134,7 @@ __kernel void arax_blas_gemv##suffix(__global const type *a, ulong na, __global 
 		type part = 0; \
 \
 		for (ulong j = 0; j < columns; j++) \
-			part += ITEM(a, (ulong)m, ta, i, j) * x[j]; \
+			part += ITEM(view_a, i, j) * x[j]; \
 		y[i] = (alpha == 0 ? 0 : alpha * part) + (beta == 0 ? 0 : beta * y[i]); \
 	} \
 }
