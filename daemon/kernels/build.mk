@@ -103,7 +103,7 @@ $(B)/lib/arax/kernels/arax-std.json: daemon/kernels/std/arax-std.json daemon/ker
 	$(Q)daemon/kernels/leave-out $< $(STD_ABSENT) > $@.tmp
 	$(Q)chmod 644 $@.tmp && mv $@.tmp $@
 
-BLAS_CU := daemon/kernels/blas/blas.cu libarax/include/arax/gpu.h
+BLAS_CU := $(addprefix daemon/kernels/blas/,arax-blas.cu blas.cu triangle.cu) libarax/include/arax/gpu.h
 $(B)/lib/arax/kernels/arax-std.ptx: $(STD_CU)
 $(B)/lib/arax/kernels/arax-blas.ptx: $(BLAS_CU)
 $(addprefix $(B)/lib/arax/kernels/,arax-std.ptx arax-blas.ptx) $(B)/obj/passes.ptx:

@@ -61,7 +61,6 @@ static inline uint32_t atomicAdd(uint32_t *to, uint32_t n)
 }
 
 #include "daemon/kernels/std/arax-std.cu"
-#include "daemon/kernels/blas/blas.cu"
 #define ST_PAUSE() emulated_pause()
 #include "selftests/system/kernels/systest.cu"
 
@@ -70,6 +69,10 @@ namespace passes {
 #include "daemon/kernels/std/passes.cu"
 }
 using namespace passes;
+namespace blas {
+#include "daemon/kernels/blas/arax-blas.cu"
+}
+using namespace blas;
 
 /* ------------------------------------------------------------------ */
 /* For tests                                                             */
@@ -304,6 +307,8 @@ static const kernel kernels[] = {
 	KERNEL(arax_pass_sort_far_f32, false), KERNEL(arax_pass_sort_far_pairs, false),
 	KERNEL(arax_blas_gemm_f32, true), KERNEL(arax_blas_gemm_f64, true),
 	KERNEL(arax_blas_gemv_f32, true), KERNEL(arax_blas_gemv_f64, true),
+	KERNEL(arax_blas_trsm_f64, true), KERNEL(arax_blas_syrk_f64, true),
+	KERNEL(arax_blas_potrf_f64, true), KERNEL(arax_blas_getrf_nopiv_f64, true),
 	KERNEL(st_add, false), KERNEL(st_fail, false), KERNEL(st_mix, false),
 	KERNEL(st_mix_groups, false),
 	KERNEL(test_add, false), KERNEL(test_inc, false),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * What GPUs have of arax-blas by themselves: products, where there is no library of the vendor's,
- * or none that takes the launch.
+ * or none that takes the launch.  triangle.cu goes on with what it takes from here.
  *
  * A block computes tiles of SIDE x SIDE, one after the other.  Strips of both matrices stand in
  * shared memory, each thread has a piece of PIECE x PIECE of the tile in registers.  Where a
@@ -9,15 +9,22 @@
  */
 #include <arax/gpu.h>
 
+#define BLAS_UPPER	0x1u
+#define BLAS_RIGHT	0x2u
 #define BLAS_TRANS_A	0x4u
 #define BLAS_TRANS_B	0x8u
+#define BLAS_UNIT	0x10u
 
 #define SIDE		64u	/* of a tile */
 #define DEPTH		16u	/* of the strips */
 #define PIECE		4u
-#define ACROSS		(SIDE / PIECE)
-#define PIECES		(ACROSS * ACROSS)
-#define ROW		(SIDE + 1)	/* of a strip: columns begin in different banks */
+
+/* Of loops over what is to stand in registers. */
+#if defined(__CUDACC__) || defined(__HIP__)
+#define UNROLLED _Pragma("unroll")
+#else
+#define UNROLLED
+#endif
 
 #define PARTS		256u	/* threads that add up a column */
 
@@ -42,32 +49,105 @@ static __device__ inline void put(T *c, T alpha, T sum, T beta)
 	*c = beta == 0 ? alpha * sum : multiply_add(alpha, sum, beta * *c);
 }
 
-/*
- * Rows @first.. of op(x), which has @rows rows and @columns columns, at columns @at..: into a
- * strip, depth by depth.  Neighbouring threads read neighbouring memory.
- */
+/* A matrix, or its transpose, or one that is gone through from its end. */
+template <typename T> struct view {
+	const T *first;
+	int64_t down, across;
+
+	__device__ const T &operator()(uint64_t i, uint64_t j) const
+	{
+		return first[(int64_t)i * down + (int64_t)j * across];
+	}
+	__device__ view turned() const
+	{
+		return view{ first, across, down };
+	}
+};
+
+/* Of columns of @rows. */
 template <typename T>
-static __device__ void load_strip(T *strip, const T *x, bool by_rows, uint64_t rows, uint64_t columns,
+static __device__ inline view<T> view_of(const T *x, uint64_t rows, bool turned)
+{
+	return view<T>{ x, turned ? (int64_t)rows : 1, turned ? 1 : (int64_t)rows };
+}
+
+/* Of a tile of so many rows; columns begin in different banks. */
+template <typename T, uint32_t ROWS> struct strips {
+	T a[DEPTH][ROWS + 1], b[DEPTH][ROWS + 1];
+};
+
+/*
+ * Rows @first.. of x, of which there are @rows with @terms, at terms @at..: into a strip, term by
+ * term.  Neighbouring threads read neighbouring memory.
+ */
+template <typename T, uint32_t ROWS>
+static __device__ void load_strip(T (*strip)[ROWS + 1], const view<T> &x, uint64_t rows, uint64_t terms,
 				  uint64_t first, uint64_t at)
 {
-	for (uint32_t i = (uint32_t)arax_item(); i < SIDE * DEPTH; i += (uint32_t)arax_items()) {
-		uint32_t r = by_rows ? i / DEPTH : i % SIDE, d = by_rows ? i % DEPTH : i / SIDE;
-		uint64_t row = first + r, column = at + d;
-		T v = 0;
+	const bool by_rows = x.across == 1 || x.across == -1;
 
-		if (row < rows && column < columns)
-			v = x[by_rows ? column + row * columns : row + column * rows];
-		strip[d * ROW + r] = v;
+	for (uint32_t i = (uint32_t)arax_item(); i < ROWS * DEPTH; i += (uint32_t)arax_items()) {
+		uint32_t r = by_rows ? i / DEPTH : i % ROWS, d = by_rows ? i % DEPTH : i / ROWS;
+		uint64_t row = first + r, term = at + d;
+
+		strip[d][r] = row < rows && term < terms ? x(row, term) : 0;
 	}
+}
+
+/*
+ * put(i, j, sum) for each item of the tile, where sum is that of @terms products of row @i0 + i of
+ * @a, which has @m, and row @j0 + j of @b, which has @n; 0 beyond.  All threads of a block call
+ * it, and meet before anything is read and after.
+ */
+template <typename T, uint32_t ROWS, uint32_t PER, typename Put>
+static __device__ inline void sum_tile(strips<T, ROWS> *s, const view<T> &a, const view<T> &b, uint64_t m,
+				       uint64_t n, uint64_t terms, uint64_t i0, uint64_t j0,
+				       const Put &put)
+{
+	const uint32_t across = ROWS / PER, pieces = across * across;
+	const uint64_t me = arax_item(), items = arax_items();
+
+	for (uint64_t p = 0; p < pieces; p += items) {
+		const uint32_t piece = (uint32_t)(p + me);
+		const uint32_t pi = piece % across, pj = piece / across;
+		T sum[PER][PER] = { { 0 } };
+
+		for (uint64_t at = 0; at < terms; at += DEPTH) {
+			__syncthreads();
+			load_strip<T, ROWS>(s->a, a, m, terms, i0, at);
+			load_strip<T, ROWS>(s->b, b, n, terms, j0, at);
+			__syncthreads();
+			for (uint32_t d = 0; piece < pieces && d < DEPTH; d++) {
+				UNROLLED
+				for (uint32_t i = 0; i < PER; i++) {
+					UNROLLED
+					for (uint32_t j = 0; j < PER; j++)
+						sum[i][j] = multiply_add(s->a[d][pi + i * across],
+									 s->b[d][pj + j * across],
+									 sum[i][j]);
+				}
+			}
+		}
+		if (piece >= pieces)
+			continue;
+		UNROLLED
+		for (uint32_t i = 0; i < PER; i++) {
+			UNROLLED
+			for (uint32_t j = 0; j < PER; j++)
+				put(pi + i * across, pj + j * across, sum[i][j]);
+		}
+	}
+	__syncthreads();
 }
 
 template <typename T>
 static __device__ void gemm(const T *a, uint64_t na, const T *b, uint64_t nb, T *c, uint64_t nc,
 			    T alpha, T beta, uint32_t m, uint32_t n, uint32_t k, uint32_t flags,
-			    arax_gpu_result result, T *sa, T *sb)
+			    arax_gpu_result result, strips<T, SIDE> *s)
 {
 	const uint64_t down = ((uint64_t)m + SIDE - 1) / SIDE, across = ((uint64_t)n + SIDE - 1) / SIDE;
-	const uint64_t me = arax_item(), items = arax_items();
+	const view<T> by_a = view_of(a, flags & BLAS_TRANS_A ? k : m, flags & BLAS_TRANS_A);
+	const view<T> by_b = view_of(b, flags & BLAS_TRANS_B ? n : k, flags & BLAS_TRANS_B).turned();
 
 	if (flags & ~(BLAS_TRANS_A | BLAS_TRANS_B) || TOO_LONG(m) || TOO_LONG(n) || TOO_LONG(k) ||
 	    SHORT(na, (uint64_t)m * k) || SHORT(nb, (uint64_t)k * n) || SHORT(nc, (uint64_t)m * n)) {
@@ -78,33 +158,11 @@ static __device__ void gemm(const T *a, uint64_t na, const T *b, uint64_t nb, T 
 	for (uint64_t tile = arax_group(); tile < down * across; tile += arax_groups()) {
 		const uint64_t i0 = tile % down * SIDE, j0 = tile / down * SIDE;
 
-		for (uint64_t p = 0; p < PIECES; p += items) {
-			const uint32_t piece = (uint32_t)(p + me);
-			const uint32_t pi = piece % ACROSS, pj = piece / ACROSS;
-			T sum[PIECE][PIECE] = { { 0 } };
-
-			for (uint64_t at = 0; at < k; at += DEPTH) {
-				load_strip(sa, a, flags & BLAS_TRANS_A, m, k, i0, at);
-				load_strip(sb, b, !(flags & BLAS_TRANS_B), n, k, j0, at);
-				__syncthreads();
-				for (uint32_t d = 0; piece < PIECES && d < DEPTH; d++)
-					for (uint32_t i = 0; i < PIECE; i++)
-						for (uint32_t j = 0; j < PIECE; j++)
-							sum[i][j] = multiply_add(
-								sa[d * ROW + pi + i * ACROSS],
-								sb[d * ROW + pj + j * ACROSS],
-								sum[i][j]);
-				__syncthreads();
-			}
-			for (uint32_t i = 0; piece < PIECES && i < PIECE; i++)
-				for (uint32_t j = 0; j < PIECE; j++) {
-					uint64_t row = i0 + pi + i * ACROSS;
-					uint64_t column = j0 + pj + j * ACROSS;
-
-					if (row < m && column < n)
-						put(&c[row + column * m], alpha, sum[i][j], beta);
-				}
-		}
+		sum_tile<T, SIDE, PIECE>(s, by_a, by_b, m, n, k, i0, j0,
+					 [&](uint64_t i, uint64_t j, T sum) {
+			if (i0 + i < m && j0 + j < n)
+				put(&c[i0 + i + (j0 + j) * m], alpha, sum, beta);
+		});
 	}
 }
 
@@ -153,22 +211,22 @@ ARAX_GPU_KERNEL arax_blas_gemm_f64(const double *a, uint64_t na, const double *b
 				   double *c, uint64_t nc, double alpha, double beta, uint32_t m,
 				   uint32_t n, uint32_t k, uint32_t flags, arax_gpu_result result)
 {
-	__shared__ double sa[DEPTH * ROW], sb[DEPTH * ROW];
+	__shared__ strips<double, SIDE> s;
 
 	if (result.canceled())
 		return;
-	gemm(a, na, b, nb, c, nc, alpha, beta, m, n, k, flags, result, sa, sb);
+	gemm(a, na, b, nb, c, nc, alpha, beta, m, n, k, flags, result, &s);
 }
 
 ARAX_GPU_KERNEL arax_blas_gemm_f32(const float *a, uint64_t na, const float *b, uint64_t nb, float *c,
 				   uint64_t nc, float alpha, float beta, uint32_t m, uint32_t n,
 				   uint32_t k, uint32_t flags, arax_gpu_result result)
 {
-	__shared__ float sa[DEPTH * ROW], sb[DEPTH * ROW];
+	__shared__ strips<float, SIDE> s;
 
 	if (result.canceled())
 		return;
-	gemm(a, na, b, nb, c, nc, alpha, beta, m, n, k, flags, result, sa, sb);
+	gemm(a, na, b, nb, c, nc, alpha, beta, m, n, k, flags, result, &s);
 }
 
 ARAX_GPU_KERNEL arax_blas_gemv_f64(const double *a, uint64_t na, const double *x, uint64_t nx,
