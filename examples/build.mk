@@ -3,11 +3,12 @@
 
 EXAMPLE_LIBS    := -Wl,-rpath,'$$$$ORIGIN/../lib' -L$(B)/lib -larax
 EXAMPLE_KERNELS := $(addprefix $(B)/examples/kernels/montecarlo.,so json cl)
-EXAMPLES        := $(addprefix $(B)/examples/,quickstart montecarlo image-pipeline)
+EXAMPLES        := $(addprefix $(B)/examples/,quickstart montecarlo image-pipeline solve)
 
 $(call program,$(B)/examples/quickstart,plain,examples/quickstart.c,$(EXAMPLE_LIBS))
 $(call program,$(B)/examples/montecarlo,plain,examples/montecarlo.c examples/report.c,$(EXAMPLE_LIBS))
 $(call program,$(B)/examples/image-pipeline,plain,examples/image-pipeline.c examples/picture.c examples/report.c,$(EXAMPLE_LIBS) -lpng -ljpeg)
+$(call program,$(B)/examples/solve,plain,examples/solve.c examples/report.c,$(EXAMPLE_LIBS) -lm)
 $(EXAMPLES): $(B)/lib/libarax.so.$(VERSION)
 
 $(B)/examples/kernels/montecarlo.so: $(call objs,plain,examples/kernels/montecarlo.c)

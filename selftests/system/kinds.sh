@@ -108,6 +108,31 @@ pipeline() {
 }
 check "image-pipeline: within one step" pipeline
 
+# In one run, too, of which each kind has a part; tiles that are no whole ones, and one that is all.
+solved() {
+	local out
+	out=$(on "$@") || return 1
+	echo "$out"
+	if [ "$1" = cpu,opencl ]; then
+		grep -q ' on cpu' <<<"$out" && grep -q ' on opencl' <<<"$out" || return 1
+	fi
+	grep -Eq 'largest error ([0-9.]*e-1[2-9]|0\.0e\+00)$' <<<"$out"
+}
+solves() {
+	local kind
+	echo 'sched { policy = "rr" }' >"$work/turns.conf"
+	for kind in cpu opencl cpu,opencl; do
+		solved "$kind" --config "$work/turns.conf" "$examples/solve" --order 1001 --tile 100 || return 1
+	done
+	solved opencl "$examples/solve" --order 77 --tile 100 && solved opencl "$examples/solve" --order 1 --tile 1
+}
+if [ -e build/lib/arax/kernels/arax-blas.so ]; then
+	check "solve: on each kind, and on both at once" solves
+else
+	n=$((n + 1))
+	echo "ok $n - solve # SKIP arax-blas was not built: no libopenblas-openmp-dev"
+fi
+
 # The source of docs/kernels-reference.md that is C and OpenCL C at once, word for word.
 mkdir "$work/one"
 chmod 755 "$work" "$work/one"

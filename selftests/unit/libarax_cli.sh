@@ -602,6 +602,9 @@ says '"reason": null' 'and a device has none'
 is 1 'a trace where none can be' $arax run --trace "$tmp/none/t" -- true
 is 2 'montecarlo without samples' build/examples/montecarlo --samples 0
 is 2 'montecarlo with what is no number' build/examples/montecarlo --samples 9x
+is 2 'solve without unknowns' build/examples/solve --order 0
+is 2 'solve in more tiles than it takes' build/examples/solve --order 200 --tile 1
+says '200 tiles in a row are more than 128' 'and says so'
 for c in 'montecarlo --samples 9' "image-pipeline examples/data/rocket.jpg $tmp/o.png"; do
 	# shellcheck disable=SC2086 # words
 	is 1 "${c%% *} with a report that can't be written" $arax run --kernels build/lib/arax/kernels \
