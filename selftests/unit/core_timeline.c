@@ -217,6 +217,118 @@ START_TEST(wait_among_others)
 }
 END_TEST
 
+/* The same where wakes are deferred: it is told once, also if something else has ended in between. */
+START_TEST(wait_of_deferred)
+{
+	struct core_params p = fx_params();
+	struct arax_wait a = { .count = 1 };
+	struct arax_task t;
+	struct fx_client *cl;
+	struct core_wait w;
+	struct fx *fx;
+	u32 index;
+
+	p.defers_wakes = true;
+	fx = fx_new(&p);
+	cl = fx_client_ready(fx);
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	a.points[0].timeline = fx_timeline(cl, 0);
+	a.points[0].value = 1;
+	ck_assert_int_eq(core_wait_begin(cl->c, &a, &w), 0);
+	core_atomic_add(&cl->c->waiters, 1);
+	cl->wakes = cl->wakes_points = 0;
+	t = ext_task(cl, 1, 0, 0, a.points[0].timeline, 1);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	fx_commit(fx, fx_expect_task(fx, 1), 0);
+	ck_assert_uint_eq(cl->wakes, 0);
+	ck_assert_int_eq(core_wait_poll(&w, &index), 0);
+	t = fx_marker(cl, 2);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	fx_commit(fx, fx_expect_task(fx, 2), 0);
+	core_wake_deferred(fx->core);
+	ck_assert_uint_eq(cl->wakes, 1);
+	ck_assert_uint_eq(cl->wakes_points, 1);
+	core_wait_end(&w);
+	core_atomic_add(&cl->c->waiters, -1);
+	fx_expect(cl, 1, 0);
+	fx_expect(cl, 2, 0);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+/* Whose task it is that reaches the point makes no difference; and who signals doesn't wait for it. */
+START_TEST(wait_for_others)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx), *peer = fx_client_ready(fx);
+	struct arax_timeline_share s = { .handle = fx_timeline(cl, 0) };
+	struct arax_wait a = { .count = 1 };
+	u32 mine = s.handle, index;
+	struct arax_task t;
+	struct core_wait w;
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	ck_assert_int_eq(core_timeline_export(cl->c, &s), 0);
+	ck_assert_int_eq(core_timeline_import(peer->c, &s), 0);
+	a.points[0].timeline = s.handle;
+	a.points[0].value = 1;
+	ck_assert_int_eq(core_wait_begin(peer->c, &a, &w), 0);
+	core_atomic_add(&peer->c->waiters, 1);
+	core_atomic_add(&cl->c->waiters, 1);	/* for something else */
+	cl->wakes = peer->wakes = peer->wakes_points = 0;
+	t = ext_task(cl, 1, 0, 0, mine, 1);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	fx_commit(fx, fx_expect_task(fx, 1), 0);
+	ck_assert_uint_eq(peer->wakes, 1);
+	ck_assert_uint_eq(peer->wakes_points, 1);
+	ck_assert_uint_eq(cl->wakes, 0);
+	ck_assert_int_eq(core_wait_poll(&w, &index), 0);
+	core_wait_end(&w);
+	core_atomic_add(&peer->c->waiters, -1);
+	core_atomic_add(&cl->c->waiters, -1);
+	fx_expect(cl, 1, 0);
+	fx_release(peer);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+/* Reached after the call has begun and before it sleeps: nobody is woken, and it doesn't. */
+START_TEST(wait_not_yet_asleep)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	struct arax_wait a = { .count = 1 };
+	struct core_wait w;
+	u32 index, value;
+
+	a.points[0].timeline = fx_timeline(cl, 0);
+	for (value = 1; value <= 2; value++) {
+		a.points[0].value = value;
+		ck_assert_int_eq(core_wait_begin(cl->c, &a, &w), 0);
+		cl->wakes = 0;
+		ck_assert_int_eq(advance(cl, a.points[0].timeline, value, 0), 0);
+		ck_assert_uint_eq(cl->wakes, 0);
+		core_atomic_add(&cl->c->waiters, 1);
+		ck_assert_int_eq(core_wait_poll(&w, &index), 0);
+		core_wait_end(&w);
+		core_atomic_add(&cl->c->waiters, -1);
+	}
+	/* And what nobody was told of then doesn't hide the next one. */
+	a.points[0].value = value;
+	ck_assert_int_eq(core_wait_begin(cl->c, &a, &w), 0);
+	core_atomic_add(&cl->c->waiters, 1);
+	ck_assert_int_eq(advance(cl, a.points[0].timeline, value, 0), 0);
+	ck_assert_uint_eq(cl->wakes_points, 1);
+	ck_assert_int_eq(core_wait_poll(&w, &index), 0);
+	core_wait_end(&w);
+	core_atomic_add(&cl->c->waiters, -1);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
 /* A killed context's sleepers wake with its error; a destroyed handle's go on. */
 START_TEST(wait_and_die)
 {
@@ -518,6 +630,9 @@ Suite *core_timeline_suite(void)
 	tcase_add_test(tc, wait_takes_no_lock);
 	tcase_add_test(tc, wait_errors);
 	tcase_add_test(tc, wait_among_others);
+	tcase_add_test(tc, wait_of_deferred);
+	tcase_add_test(tc, wait_for_others);
+	tcase_add_test(tc, wait_not_yet_asleep);
 	tcase_add_test(tc, wait_and_die);
 	tcase_add_test(tc, eventfds);
 	tcase_add_test(tc, eventfds_of_who_is_gone);
