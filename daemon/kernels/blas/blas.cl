@@ -123,6 +123,8 @@ __kernel void arax_blas_gemv##suffix(__global const type *a, ulong na, __global 
 { \
 	bool ta = flags & BLAS_TRANS_A; \
 	ulong rows = ta ? n : m, columns = ta ? m : n; \
+	ulong first = arax_share(rows, arax_group()), end = arax_share(rows, arax_group() + 1); \
+	ulong items = arax_items(), strip = ta ? max(columns, 1ul) : DEPTH; \
 	struct view##suffix view_a = view##suffix(a, m, ta); \
 \
 	if (flags & ~BLAS_TRANS_A || max(m, n) > INT_MAX || SHORT(na, (ulong)m * n) || \
@@ -130,15 +132,24 @@ __kernel void arax_blas_gemv##suffix(__global const type *a, ulong na, __global 
 		*result = -EINVAL; \
 		return; \
 	} \
-	ARAX_EACH(i, rows) { \
+	for (ulong row = first; row < end; row += items) { \
+		ulong i = row + arax_item(); \
 		type part = 0; \
 \
-		for (ulong j = 0; j < columns; j++) \
-			part += ITEM(view_a, i, j) * x[j]; \
-		y[i] = (alpha == 0 ? 0 : alpha * part) + (beta == 0 ? 0 : beta * y[i]); \
+		for (ulong j = 0; j < columns; j += strip) { \
+			for (ulong k = j; i < end && k < min(j + strip, columns); k++) \
+				part += ITEM(view_a, i, k) * x[k]; \
+			barrier(CLK_LOCAL_MEM_FENCE); \
+		} \
+		if (i < end) \
+			y[i] = (alpha == 0 ? 0 : alpha * part) + (beta == 0 ? 0 : beta * y[i]); \
 	} \
 }
 
+/*
+ * Of a column's items gemv's work-items have one each, a strip of columns at a time: where they run one
+ * after the other, on a processor, they go through memory in its order by that.
+ */
 GEMM(float, float16, vload16, vstore16, _f32)
 #ifdef cl_khr_fp64
 GEMM(double, double16, vload16, vstore16, )
