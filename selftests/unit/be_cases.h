@@ -726,10 +726,10 @@ static Suite *case_suite(const char *name, int nr, SFun before)
 		tcase_add_checked_fixture(a, before, NULL);
 	}
 	tcase_add_loop_test(t, references, 0, nr);
-	tcase_add_test(t, rows_share_the_items);
-	tcase_add_test(t, no_factor);
 	tcase_add_test(t, behind_a_failure);
 	if (WITH_RACES) {
+		tcase_add_test(t, rows_share_the_items);
+		tcase_add_test(t, no_factor);
 		tcase_add_loop_test(t, lengths_are_checked, 0, nr);
 		tcase_add_test(t, wild_arguments);
 		tcase_add_test(a, any_launches);
