@@ -15,14 +15,35 @@ struct plan {
 	uint radix[MAX_STAGES];
 };
 
-/* What is left of n over these radices is returned. */
+static void add_stage(struct plan *p, uint radix)
+{
+	p->radix[p->nr_stages++] = radix;
+}
+
+/*
+ * What is left of n over these radices is returned.  Of a power of 2 they are the same from either end:
+ * then who is put into the order of his reversed digits changes places with who stands there.
+ */
 static ulong factorize(struct plan *p, ulong n)
 {
+	uint twos = 0, fours;
+
 	p->n = n;
 	p->nr_stages = 0;
-	for (uint radix = 2; radix <= MAX_RADIX; radix++)
+	for (; n % 2 == 0; n /= 2)
+		twos++;
+	fours = twos / 4;
+	for (uint i = 0; i < fours; i++)
+		add_stage(p, 4);
+	if (twos % 4 == 2)
+		add_stage(p, 4);
+	for (uint i = 0; twos % 2 && i < twos % 4; i++)
+		add_stage(p, 2);
+	for (uint i = 0; i < fours; i++)
+		add_stage(p, 4);
+	for (uint radix = 3; radix <= MAX_RADIX; radix += 2)
 		for (; n % radix == 0; n /= radix)
-			p->radix[p->nr_stages++] = radix;
+			add_stage(p, radix);
 	return n;
 }
 
@@ -41,11 +62,11 @@ static float2 times(float2 a, float2 b)
 	return (float2)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
 }
 
-/* exp(-2 pi i * k / n), or its conjugate; k < n.  Whole quarters are taken off, exactly. */
-static float2 turn(ulong k, ulong n, bool inverse)
+/* exp(-2 pi i * k / n), or its conjugate; k < n <= 2^28.  Whole quarters are taken off, exactly. */
+static float2 turn(uint k, uint n, bool inverse)
 {
-	ulong quarter = (4 * k + n / 2) / n;
-	float angle = (float)((long)(4 * k) - (long)(quarter * n)) / (float)(2 * n);
+	uint quarter = (4 * k + n / 2) / n;
+	float angle = (float)((int)(4 * k) - (int)(quarter * n)) / (float)(2 * n);
 	float c = cospi(angle), s = sinpi(angle), swap = quarter & 1 ? s : c;
 
 	s = quarter & 1 ? c : s;
@@ -54,18 +75,44 @@ static float2 turn(ulong k, ulong n, bool inverse)
 	return (float2)(c, inverse ? s : -s);
 }
 
+/* A turn by a quarter. */
+static float2 quarter_turn(float2 a, bool inverse)
+{
+	return inverse ? (float2)(-a.y, a.x) : (float2)(a.y, -a.x);
+}
+
 /* Item p of the butterflies that begin at `base`. */
 static void butterfly(__global float *x, ulong base, ulong p, ulong apart, uint radix, bool inverse)
 {
-	float2 in[MAX_RADIX];
+	float2 in[MAX_RADIX], root[MAX_RADIX];
 
-	for (uint j = 0; j < radix; j++)
-		in[j] = times(vload2(base + p + j * apart, x), turn(j * p, radix * apart, inverse));
+	in[0] = vload2(base + p, x);
+	for (uint j = 1; j < radix; j++)
+		in[j] = times(vload2(base + p + j * apart, x),
+			      turn((uint)(j * p), (uint)(radix * apart), inverse));
+	if (radix == 2) {
+		vstore2(in[0] + in[1], base + p, x);
+		vstore2(in[0] - in[1], base + p + apart, x);
+		return;
+	}
+	if (radix == 4) {
+		float2 even = in[0] + in[2], odd = in[1] + in[3];
+		float2 low = in[0] - in[2], high = quarter_turn(in[1] - in[3], inverse);
+
+		vstore2(even + odd, base + p, x);
+		vstore2(low + high, base + p + apart, x);
+		vstore2(even - odd, base + p + 2 * apart, x);
+		vstore2(low - high, base + p + 3 * apart, x);
+		return;
+	}
+	/* A prime: no turn is a whole one. */
+	for (uint k = 1; k < radix; k++)
+		root[k] = turn(k, radix, inverse);
 	for (uint k = 0; k < radix; k++) {
 		float2 sum = in[0];
 
 		for (uint j = 1; j < radix; j++)
-			sum += times(in[j], turn(j * k % radix, radix, inverse));
+			sum += k ? times(in[j], root[j * k % radix]) : in[j];
 		vstore2(sum, base + p + k * apart, x);
 	}
 }
@@ -73,7 +120,7 @@ static void butterfly(__global float *x, ulong base, ulong p, ulong apart, uint 
 /* exp(-pi i k^2 / n), or its conjugate */
 static float2 chirp(ulong k, ulong n, bool inverse)
 {
-	return turn(k * k % (2 * n), 2 * n, inverse);
+	return turn((uint)(k * k % (2 * n)), (uint)(2 * n), inverse);
 }
 
 /* What a transform is made of: one of y; or, with chirps, three of what is in work. */

@@ -20,14 +20,32 @@ struct fft_plan {
 	uint32_t radix[MAX_STAGES];
 };
 
-/* What is left of n over these radices is returned. */
+static __device__ inline void add_stage(fft_plan *p, uint32_t radix)
+{
+	p->radix[p->nr_stages++] = radix;
+}
+
+/* Of a power of 2 the radices are the same from either end, see fft.cl. */
 static __device__ uint64_t factorize(fft_plan *p, uint64_t n)
 {
+	uint32_t twos = 0, fours;
+
 	p->n = n;
 	p->nr_stages = 0;
-	for (uint32_t radix = 2; radix <= MAX_RADIX; radix++)
+	for (; n % 2 == 0; n /= 2)
+		twos++;
+	fours = twos / 4;
+	for (uint32_t i = 0; i < fours; i++)
+		add_stage(p, 4);
+	if (twos % 4 == 2)
+		add_stage(p, 4);
+	for (uint32_t i = 0; twos % 2 && i < twos % 4; i++)
+		add_stage(p, 2);
+	for (uint32_t i = 0; i < fours; i++)
+		add_stage(p, 4);
+	for (uint32_t radix = 3; radix <= MAX_RADIX; radix += 2)
 		for (; n % radix == 0; n /= radix)
-			p->radix[p->nr_stages++] = radix;
+			add_stage(p, radix);
 	return n;
 }
 
@@ -46,11 +64,11 @@ static __device__ inline complex32 times(complex32 a, complex32 b)
 	return complex32{ a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re };
 }
 
-/* exp(-2 pi i * k / n), or its conjugate; k < n.  Whole quarters are taken off, exactly. */
-static __device__ complex32 turn(uint64_t k, uint64_t n, bool inverse)
+/* exp(-2 pi i * k / n), or its conjugate; k < n <= 2^28.  Whole quarters are taken off, exactly. */
+static __device__ complex32 turn(uint32_t k, uint32_t n, bool inverse)
 {
-	uint64_t quarter = (4 * k + n / 2) / n;
-	float angle = (float)((int64_t)(4 * k) - (int64_t)(quarter * n)) / (float)(2 * n);
+	uint32_t quarter = (4 * k + n / 2) / n;
+	float angle = (float)((int32_t)(4 * k) - (int32_t)(quarter * n)) / (float)(2 * n);
 	float c, s, swap;
 
 	turn_by(angle, &c, &s);
@@ -61,22 +79,66 @@ static __device__ complex32 turn(uint64_t k, uint64_t n, bool inverse)
 	return complex32{ c, inverse ? s : -s };
 }
 
+static __device__ inline complex32 add(complex32 a, complex32 b)
+{
+	return complex32{ a.re + b.re, a.im + b.im };
+}
+
+static __device__ inline complex32 less(complex32 a, complex32 b)
+{
+	return complex32{ a.re - b.re, a.im - b.im };
+}
+
+/* A turn by a quarter. */
+static __device__ inline complex32 quarter_turn(complex32 a, bool inverse)
+{
+	return inverse ? complex32{ -a.im, a.re } : complex32{ a.im, -a.re };
+}
+
+/* For radix 2 and 4 without arrays, which would not be in registers. */
+static __device__ void butterfly2(complex32 *x, uint64_t p, uint64_t apart, bool inverse)
+{
+	const complex32 a = x[p], b = times(x[p + apart], turn((uint32_t)p, (uint32_t)(2 * apart), inverse));
+
+	x[p] = add(a, b);
+	x[p + apart] = less(a, b);
+}
+
+static __device__ void butterfly4(complex32 *x, uint64_t p, uint64_t apart, bool inverse)
+{
+	const uint32_t k = (uint32_t)p, n = (uint32_t)(4 * apart);
+	const complex32 a = x[p], b = times(x[p + apart], turn(k, n, inverse));
+	const complex32 c = times(x[p + 2 * apart], turn(2 * k, n, inverse));
+	const complex32 d = times(x[p + 3 * apart], turn(3 * k, n, inverse));
+	const complex32 even = add(a, c), odd = add(b, d);
+	const complex32 low = less(a, c), high = quarter_turn(less(b, d), inverse);
+
+	x[p] = add(even, odd);
+	x[p + apart] = add(low, high);
+	x[p + 2 * apart] = less(even, odd);
+	x[p + 3 * apart] = less(low, high);
+}
+
 /* Item p of the butterflies that begin at x. */
 static __device__ void butterfly(complex32 *x, uint64_t p, uint64_t apart, uint32_t radix, bool inverse)
 {
-	complex32 in[MAX_RADIX];
+	complex32 in[MAX_RADIX], root[MAX_RADIX];
 
-	for (uint32_t j = 0; j < radix; j++)
-		in[j] = times(x[p + j * apart], turn(j * p, radix * apart, inverse));
+	if (radix == 2)
+		return butterfly2(x, p, apart, inverse);
+	if (radix == 4)
+		return butterfly4(x, p, apart, inverse);
+	in[0] = x[p];
+	for (uint32_t j = 1; j < radix; j++) {
+		in[j] = times(x[p + j * apart], turn((uint32_t)(j * p), (uint32_t)(radix * apart), inverse));
+		root[j] = turn(j, radix, inverse);
+	}
+	/* A prime: no turn is a whole one. */
 	for (uint32_t k = 0; k < radix; k++) {
 		complex32 sum = in[0];
 
-		for (uint32_t j = 1; j < radix; j++) {
-			complex32 term = times(in[j], turn(j * k % radix, radix, inverse));
-
-			sum.re += term.re;
-			sum.im += term.im;
-		}
+		for (uint32_t j = 1; j < radix; j++)
+			sum = add(sum, k ? times(in[j], root[j * k % radix]) : in[j]);
 		x[p + k * apart] = sum;
 	}
 }
@@ -84,7 +146,7 @@ static __device__ void butterfly(complex32 *x, uint64_t p, uint64_t apart, uint3
 /* exp(-pi i k^2 / n), or its conjugate */
 static __device__ inline complex32 chirp(uint64_t k, uint64_t n, bool inverse)
 {
-	return turn(k * k % (2 * n), 2 * n, inverse);
+	return turn((uint32_t)(k * k % (2 * n)), (uint32_t)(2 * n), inverse);
 }
 
 /* What a transform is made of: one of y; or, with chirps, three of what is in work. */
