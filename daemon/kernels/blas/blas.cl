@@ -5,8 +5,8 @@
  *
  * A group computes tiles of SIDE x SIDE, one after the other.  Strips of both matrices
  * stand in local memory, each work-item has some WIDTH x 1 pieces of the tile.  Whatever
- * the block is, the work-items that there are take the pieces in turns, at most
- * MAX_PIECES each; a block of 64 has one piece a work-item.
+ * the block is, the work-items that there are take the pieces in turns; a block of 64 has
+ * one piece a work-item.
  */
 
 #pragma OPENCL FP_CONTRACT ON
