@@ -129,19 +129,50 @@ static void let_go(struct memory *m, struct memory_range *ranges, uint32_t nr)
 		task_refund(m, &refunds);
 }
 
+/*
+ * (locked) The extent of an earlier range of the task that shares bytes with @of, as both have one
+ * hull.  To look for it again may find another: those between have made extents, or keep some.
+ */
+static struct memory_extent *shared(const struct memory_range *ranges, uint32_t of, uint64_t start,
+				    uint64_t end)
+{
+	uint32_t i;
+
+	for (i = 0; i < of; i++)
+		if (ranges[i].buffer == ranges[of].buffer && ranges[i].offset < end &&
+		    memory_range_end(&ranges[i]) > start &&
+		    extent_covers(ranges[i].extent, start, end))
+			return ranges[i].extent;
+	return NULL;
+}
+
+static int take_extent(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
+		       uint32_t of, enum extent_fit fit, uint64_t payer)
+{
+	uint64_t start, end;
+
+	task_hull(ranges, nr, of, &start, &end);
+	memory_lock(m);
+	ranges[of].extent = shared(ranges, of, start, end);
+	if (ranges[of].extent)
+		extent_pin(ranges[of].extent);
+	pthread_mutex_unlock(&m->lock);
+	if (ranges[of].extent)
+		return 0;
+	return extent_get(m, ranges[of].buffer, device, start, end, fit, payer,
+			  &ranges[of].extent);
+}
+
 /* (entering) All of them, or none. */
 static int take_extents(struct memory *m, uint32_t device, struct memory_range *ranges,
 			uint32_t nr, enum extent_fit fit, uint64_t payer)
 {
-	uint64_t start, end;
 	uint32_t i;
 	int err;
 
 	for (i = 0; i < nr; i++) {
-		task_hull(ranges, nr, i, &start, &end);
 		ranges[i].holds = ranges[i].pays = false;
-		err = extent_get(m, ranges[i].buffer, device, start, end, fit,
-				 payer, &ranges[i].extent);
+		err = take_extent(m, device, ranges, nr, i, fit, payer);
 		if (err) {
 			let_go(m, ranges, i);
 			return err;

@@ -2,8 +2,8 @@
 /*
  * memory_coherence - never a wrong byte
  *
- * Random kernels, copies and fills on three small devices and the host, of a dataflow queue and
- * of one in order, ordered by the graph, run by four threads.  A model runs them one after the
+ * Random kernels, copies and fills on three small devices, a larger one and the host, of a
+ * dataflow queue and of one in order, ordered by the graph, run by four threads.  A model runs them one after the
  * other as they are submitted; each task's inputs must be what the model's were, and when nothing
  * is under way so must all of memory.  In between the client writes where no
  * task is at work, others write before they signal a timeline, tasks fail,
@@ -30,8 +30,8 @@
 #include "selftests/unit/memory_fake.h"
 #include "uapi/arax.h"
 
-#define BUFFERS		5
-#define DEVICES		3
+#define BUFFERS		6
+#define DEVICES		4
 #define HOST		DEVICES		/* the place of tasks that run in place */
 #define SLOTS		48
 #define THREADS		4
@@ -40,11 +40,19 @@
 #define HULL		3000u		/* of a range, at most */
 #define KIB		1024u
 
+/*
+ * The last device takes more of the last buffer than it is asked for, up to multiples of a grain;
+ * near which its ranges are, as then they make extents that have others of the same task as well.
+ */
+#define GRAINED		(BUFFERS - 1)
+#define GRAIN		(64 * KIB)
+#define GRAINS		16u
+
 static const uint64_t buffer_bytes[BUFFERS] = {
-	3 * KIB, 7 * KIB + 13, 20 * KIB, 40 * KIB, 2 * KIB
+	3 * KIB, 7 * KIB + 13, 20 * KIB, 40 * KIB, 2 * KIB, 18 * GRAIN
 };
-static const bool is_lazy[BUFFERS] = { true, false, true, false, false };
-static const uint64_t device_bytes[DEVICES] = { 24 * KIB, 40 * KIB, 64 * KIB };
+static const bool is_lazy[BUFFERS] = { true, false, true, false, false, false };
+static const uint64_t device_bytes[DEVICES] = { 24 * KIB, 40 * KIB, 64 * KIB, 272 * GRAIN };
 
 enum kind { KERNEL, COPY, FILL };
 
@@ -478,7 +486,8 @@ static bool in_use(const struct memory_range *r, const struct task *but, uint64_
 
 static void random_range(struct task *t, uint32_t i)
 {
-	uint32_t b = draw(BUFFERS);
+	/* Many of one task, as it takes three of them to differ. */
+	uint32_t b = i && t->of[0] == GRAINED && draw(4) ? GRAINED : draw(BUFFERS);
 	struct memory_range *r = &t->ranges[i];
 	uint64_t hull = 1 + draw(HULL);
 
@@ -489,6 +498,10 @@ static void random_range(struct task *t, uint32_t i)
 		.buffer = buffers[b], .length = hull, .count = 1, .access = 1 + draw(3),
 		.offset = draw((uint32_t)(buffer_bytes[b] - hull + 1)),
 	};
+	if (b == GRAINED && i && t->of[0] == b)
+		r->offset = t->ranges[0].offset - HULL + draw(2 * HULL);
+	else if (b == GRAINED)
+		r->offset = GRAIN * (1 + draw(GRAINS)) - draw(HULL);
 	if (draw(4) || hull < 64)
 		return;
 	r->count = 2 + draw(6);
@@ -882,6 +895,8 @@ START_TEST(never_a_wrong_byte)
 		ck_assert_int_eq(memory_check(m), 0);
 		for (uint32_t i = 0; i < 100; i++)
 			client_writes();
+		/* It would never forget which extents it has: there is room for all. */
+		ck_assert_int_eq(memory_drop(m, DEVICES - 1), 0);
 	}
 
 	pthread_mutex_lock(&pool.lock);

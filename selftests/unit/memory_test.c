@@ -477,6 +477,42 @@ START_TEST(ranges_that_touch_share_their_bytes)
 }
 END_TEST
 
+/* With another one of the buffer between them, whose bytes come in an extent that would do for both. */
+START_TEST(ranges_that_touch_are_not_parted)
+{
+	static uint8_t bytes[8 * KIB * KIB];
+	struct memory_buffer *b;
+	struct memory_range r[3];
+
+	start(64 * KIB * KIB);
+	memset(bytes, 'a', sizeof(bytes));
+	b = memory_buffer_create(m, bytes, sizeof(bytes));
+	ck_assert_ptr_nonnull(b);
+	r[0] = (struct memory_range){
+		.buffer = b, .access = ARAX_IN, .length = 20 * KIB, .count = 1,
+	};
+	run(0, r[0], 0, 1, 1);
+	r[0].access = ARAX_INOUT;
+	r[1] = r[0];
+	r[1].access = ARAX_IN;
+	r[1].offset = 50 * KIB;
+	r[1].length = 80 * KIB;
+	r[2] = r[0];
+	r[2].offset = 8 * KIB;
+	r[2].length = 8 * KIB;
+	ck_assert_int_eq(memory_enter(m, 0, 0, r, 3, 2, nobody), 0);
+	ck_assert_uint_eq(r[2].address, r[0].address + 8 * KIB);
+	memset(at(&r[0]), 'x', r[0].length);
+	ck_assert_int_eq(memory_leave(m, 0, 0, r, 3, 0), 0);
+	memory_settle(m, 0, r, 3, 2);
+	for (uint64_t i = 0; i < sizeof(bytes); i++)
+		ck_assert_int_eq(bytes[i], i < 20 * KIB ? 'x' : 'a');
+	ck_assert_int_eq(memory_check(m), 0);
+	memory_buffer_gone(m, b);
+	finish();
+}
+END_TEST
+
 START_TEST(empty_ranges_have_an_address)
 {
 	start(64 * KIB);
@@ -2447,6 +2483,7 @@ int main(void)
 	tcase_add_test(c, what_a_kernel_leaves_out_is_the_hosts);
 	tcase_add_test(c, strided_results_leave_the_gaps_alone);
 	tcase_add_test(c, ranges_that_touch_share_their_bytes);
+	tcase_add_test(c, ranges_that_touch_are_not_parted);
 	tcase_add_test(c, empty_ranges_have_an_address);
 	tcase_add_test(c, the_least_worth_has_to_go);
 	tcase_add_test(c, who_is_needed_last_has_to_go);
