@@ -11,8 +11,9 @@
  * run, or run elsewhere, while a piece is on its way.  So the piece counts only if nobody made bytes of
  * its extent stale meanwhile; and, as whoever sees the task's end may write to a buffer that is not lazy,
  * only for tasks that were there before that.  Whoever brings them begins no other piece once the task
- * begins there, or one that comes after it anywhere; whose begin waits for the piece under way on its
- * extent, see whole() and load().
+ * begins, or one that comes after it, anywhere: while their results are noted, extent by extent, others
+ * may have the lock, and what is on its way to be noted is neither dirty nor the host's.  Who begins there
+ * waits for the piece under way on its extent, see whole() and load().
  */
 #include <errno.h>
 

@@ -263,8 +263,8 @@ int memory_enter_ready(struct memory *m, uint32_t device, struct memory_range *r
  *		to be allowed as much as all of them
  * @piece:	bytes at a time, for which who needs room, or that extent, may have to wait
  * @go_on:	whether anybody wants it still; called from memory_bring(), also with the manager locked.
- *		Its answer is no before the task begins on that device, or anything that comes after it
- *		on any or at the host, and stays no
+ *		Its answer is no before the task begins, or anything that comes after it, on any device
+ *		or at the host, and stays no
  */
 struct memory_ahead {
 	uint64_t seq;

@@ -645,9 +645,7 @@ static void fail_once(struct fake_device *f)
 
 static void start(struct task *t)
 {
-	/* At the latest when it has ended; or where it begins. */
-	if (draw(2) || (t->bring && t->bring->device == t->given))
-		stop_bringing(t);
+	stop_bringing(t);
 	t->held = false;
 	graph_start(g, t->node);
 	nr_running++;
