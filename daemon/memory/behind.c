@@ -16,8 +16,10 @@ static bool is_own(const struct bringing *b, const struct memory_range *u)
  * (locked) A task that is in there and will write its rows; before it has all that it needs, which
  * is before its kernel begins, it leaves some as they are.
  */
-static bool is_coming(const struct bringing *b, const struct memory_range *u)
+static bool is_coming(const void *arg, const struct memory_range *u)
 {
+	const struct bringing *b = arg;
+
 	return u->access & ARAX_OUT && u->loaded && !u->left && !is_own(b, u);
 }
 
@@ -25,24 +27,7 @@ static bool is_coming(const struct bringing *b, const struct memory_range *u)
 static bool first_coming(const struct memory_extent *e, const struct bringing *b, uint64_t start,
 			 uint64_t end, uint64_t *from, uint64_t *to)
 {
-	const struct memory_range *u;
-	uint64_t at, stop, bytes;
-	uint32_t i;
-
-	*from = *to = end;
-	for (u = e->users; u; u = u->next_user) {
-		i = is_coming(b, u) ? memory_row_behind(u, start) : memory_rows(u);
-		if (i == memory_rows(u))
-			continue;
-		at = memory_row(u, i, &bytes);
-		stop = at + bytes < end ? at + bytes : end;
-		at = at > start ? at : start;
-		if (at >= stop || at > *from || (at == *from && stop <= *to))
-			continue;
-		*from = at;
-		*to = stop;
-	}
-	return *from < end;
+	return users_first(e, start, end, is_coming, b, from, to);
 }
 
 bool behind_gap(const struct memory_extent *e, const struct intervals *have,

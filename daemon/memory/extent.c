@@ -174,16 +174,16 @@ static int evict_one(struct memory *m, struct memory_device *d, uint64_t bytes, 
 }
 
 /* (locked) What is dirty in @from and has been copied to @to is dirty there instead. */
-static void hand_on(struct memory *m, struct memory_extent *from, struct memory_extent *to)
+static void hand_on(struct memory_extent *from, struct memory_extent *to)
 {
 	uint64_t at, end, begin, stop, born;
 
 	for (at = from->start; intervals_first(&from->dirty, at, from->end, &begin, &end, &born);
 	     at = end) {
 		for (; intervals_first(&to->valid, begin, end, &begin, &stop, &born); begin = stop) {
-			if (to->dirty.nr + 2 > MAX_DIRTY || !intervals_room(&to->dirty, 2))
+			if (!intervals_room(&to->dirty, 2) || !intervals_room(&from->dirty, 1))
 				return;
-			intervals_set(&to->dirty, begin, stop, FOREVER, ++m->clock);
+			intervals_set(&to->dirty, begin, stop, FOREVER, dirty_born(to));
 			intervals_clear(&from->dirty, begin, stop);
 			extent_dirtied(to);
 			extent_dirtied(from);
@@ -202,7 +202,7 @@ static void lose(struct memory *m, struct memory_extent *e)
 	/* Other devices may have copied from it. */
 	for (o = look_first(&l); o; o = look_next(&l, o))
 		if (o != e && !o->lost && !o->leaving)
-			hand_on(m, e, o);
+			hand_on(e, o);
 	leave_device(m, e);
 	e->lost = true;
 	/* Its buffer may go meanwhile, and takes it along. */

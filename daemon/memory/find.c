@@ -59,6 +59,7 @@ void extent_dirtied(struct memory_extent *e)
 {
 	const bool any = e->dirty.nr;
 
+	e->buffer->crowded |= has_too_many_dirty(e);
 	if (e->any_dirty == any)
 		return;
 	/* There is nothing to save any more. */

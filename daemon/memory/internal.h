@@ -6,6 +6,7 @@
  *   reach.c	... how far a task's inputs are
  *   extent.c	room on a device: allocating, evicting
  *   find.c	the extents that have certain bytes
+ *   users.c	the bytes of an extent that tasks use
  *   victim.c	the extent that goes next
  *   hold.c	a task's extents, all or none
  *   room.c	... those that wait for room, and who may go before them
@@ -54,9 +55,16 @@
 /* Contexts are told apart so far. */
 #define TRUSTS		1024u
 
-/* Pieces of an extent that are dirty; that are known at all, once nobody uses it. */
-#define MAX_DIRTY	(1u << 14)
+/*
+ * Pieces of an extent that are dirty, before they are brought to the host to be fewer; that are known
+ * at all, once nobody uses it.
+ */
+#define MANY_DIRTY	(1u << 14)
 #define MAX_KNOWN	(1u << 13)
+
+/* When dirty bytes were written: before the copy to the host that is under way, or since it began. */
+#define DIRTY_BEFORE	0u
+#define DIRTY_SINCE	1u
 
 /* Devices that others can copy from: the first ones. */
 #define PEERS		64u
@@ -75,7 +83,11 @@ struct rate {
  * struct memory_extent - bytes @start .. @end - 1 of a buffer on a device
  * @valid:	they are the buffer's: the same as the host's, or as where they are dirty
  * @filled:	they were the buffer's at some time
- * @dirty:	they are the buffer's, and the host's are not: of one extent at most
+ * @dirty:	they are the buffer's, and the host's are not: of one extent at most; so that what lies
+ *		without a gap is one piece, born DIRTY_SINCE only while @flushing
+ * @flushing:	some of them are on their way to the host; @since: there are such pieces
+ * @too_many:	so many pieces of @dirty are none too many: dirty_thin_out() could do nothing for half of
+ *		them
  * @pins:	tasks that use it
  * @busy:	who copies dirty bytes from it, or brings some ahead; @leaving: it goes after that, and
  *		is found by nobody
@@ -119,6 +131,8 @@ struct memory_extent {
 	bool silent;
 	bool stuck;
 	bool any_dirty;
+	bool flushing, since;
+	uint32_t too_many;
 	bool ranked, counted;
 	uint64_t start, end;
 	uint64_t address;
@@ -156,6 +170,7 @@ struct memory_wait {
  * @kept:	by memory_buffer_keep()
  * @on:	its extents, by device
  * @flushing:	held by whoever copies from its extents to the host
+ * @crowded:	an extent of it has, or had, too many dirty pieces
  * @upcoming:	what tasks to come will use of it
  * @adds:	times that something was added to that; from 1 on
  * @foreseen_next, @foreseen_prev: in the manager's list, if there is any of that
@@ -171,6 +186,7 @@ struct memory_buffer {
 	uint32_t leaving;
 	uint32_t kept;
 	pthread_mutex_t flushing;
+	bool crowded;
 	struct treap_root *on;
 	struct upcoming upcoming;
 	uint64_t adds;
@@ -244,6 +260,7 @@ struct memory {
 	bool stopped;
 	uint32_t tight;			/* devices that are */
 	uint32_t nr_uses;		/* that are known of */
+	uint32_t many_dirty;		/* MANY_DIRTY, but in tests */
 	struct memory_buffer *foreseen;	/* buffers with uses to come */
 	struct memory_extent *held;	/* extents with holders */
 	uint64_t random;		/* nobody outside knows it */
@@ -348,6 +365,25 @@ void extent_link(struct memory *m, struct memory_extent *e);
 void extent_unlink(struct memory_extent *e);
 /* (locked) Its dirty bytes have changed. */
 void extent_dirtied(struct memory_extent *e);
+
+/* (locked) When bytes were born that become dirty now. */
+static inline uint64_t dirty_born(struct memory_extent *e)
+{
+	e->since |= e->flushing;
+	return e->flushing ? DIRTY_SINCE : DIRTY_BEFORE;
+}
+
+/* (locked) When bytes that it has now were; of a lazy buffer nobody asks. */
+static inline uint64_t valid_born(const struct memory_extent *e, uint64_t born)
+{
+	return e->buffer->lazy ? 0 : born;
+}
+
+/* (locked) */
+static inline bool has_too_many_dirty(const struct memory_extent *e)
+{
+	return e->dirty.nr > e->buffer->memory->many_dirty && e->dirty.nr > e->too_many;
+}
 
 /**
  * struct look - for extents that have bytes start..end of a buffer
@@ -506,6 +542,14 @@ struct bringing {
 };
 
 /*
+ * users.c (locked): the first bytes of start..end of @e that are in a range of a task that @is says yes
+ * to; false: none.
+ */
+bool users_first(const struct memory_extent *e, uint64_t start, uint64_t end,
+		 bool (*is)(const void *arg, const struct memory_range *u), const void *arg,
+		 uint64_t *from, uint64_t *to);
+
+/*
  * behind.c (locked): as intervals_gap() of @have, which is @e's; without what those are about to
  * write there behind which the task comes.
  */
@@ -541,10 +585,15 @@ static inline bool are_peers(const struct memory *m, uint32_t device, uint32_t f
 	       d->ops.peers == f->ops.peers && !(d->strangers >> from & 1);
 }
 
-/* (locked) Room to note in @e that rows were written; false: no memory, or too many pieces. */
+/* (locked) Room to note in @e that rows were written; false: no memory. */
 bool dirty_reserve(struct memory_extent *e, uint32_t rows);
 /* (entering) All that is dirty of an extent that is @busy, to the host. */
 int extent_flush(struct memory *m, struct memory_extent *e);
+/*
+ * Extents that have bytes of @r and too many dirty pieces: to the host with these, but for what tasks
+ * write just now.  What can't be had remains as it is.
+ */
+void dirty_thin_out(struct memory *m, const struct memory_range *r);
 /* (locked, for a while not) Of start..end; the device of the oldest extent that has any. */
 uint64_t dirty_bytes(const struct memory_buffer *b, uint64_t start, uint64_t end,
 		     uint32_t *device);

@@ -237,17 +237,21 @@ void intervals_filter(struct intervals *s, bool (*keep)(void *arg, uint64_t star
 static void change(struct intervals *s, uint64_t start, uint64_t end, uint64_t until,
 		   const uint64_t *born)
 {
-	uint32_t i;
+	uint32_t i = find(s, start);
 
-	while (start < end && (i = find(s, start)) < s->nr && s->v[i].start < end) {
+	while (start < end && i < s->nr && s->v[i].start < end) {
 		struct interval old = s->v[i];
 		uint64_t from = old.start > start ? old.start : start;
 		uint64_t to = old.end < end ? old.end : end;
 		uint64_t new = born ? *born : old.born;
 
-		if (old.until != until || old.born != new)
-			intervals_set(s, from, to, until, new);
 		start = to;
+		if (old.until == until && old.born == new) {
+			i++;
+			continue;
+		}
+		intervals_set(s, from, to, until, new);
+		i = find(s, start);
 	}
 }
 
@@ -309,12 +313,24 @@ bool intervals_first(const struct intervals *s, uint64_t start, uint64_t end,
 	return *from < *to;
 }
 
-void intervals_clear_old(struct intervals *s, uint64_t start, uint64_t end, uint64_t born)
+/* Whether a piece is left on either side of from..to. */
+static bool cuts(const struct intervals *s, uint64_t from, uint64_t to)
+{
+	const struct interval *v = &s->v[find(s, from)];
+
+	return v->start < from && v->end > to;
+}
+
+int intervals_clear_old(struct intervals *s, uint64_t start, uint64_t end, uint64_t born)
 {
 	uint64_t from, to, since;
 
-	for (; intervals_room(s, 1) && intervals_first(s, start, end, &from, &to, &since);
-	     start = to)
-		if (since <= born)
-			intervals_clear(s, from, to);
+	for (; intervals_first(s, start, end, &from, &to, &since); start = to) {
+		if (since > born)
+			continue;
+		if (cuts(s, from, to) && !room(s))
+			return -ENOMEM;
+		intervals_clear(s, from, to);
+	}
+	return 0;
 }

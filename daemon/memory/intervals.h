@@ -57,8 +57,8 @@ bool intervals_room(struct intervals *s, uint32_t more);
  */
 bool intervals_first(const struct intervals *s, uint64_t start, uint64_t end,
 		     uint64_t *from, uint64_t *to, uint64_t *born);
-/* Those of them that were born by @born lose it, or keep it all if there is no memory. */
-void intervals_clear_old(struct intervals *s, uint64_t start, uint64_t end, uint64_t born);
+/* Those of them that were born by @born lose it.  -ENOMEM: not all of them; the others keep it whole. */
+int intervals_clear_old(struct intervals *s, uint64_t start, uint64_t end, uint64_t born);
 
 /* The same as @from.  Without memory for it: none. */
 void intervals_copy(struct intervals *s, const struct intervals *from);

@@ -9,7 +9,7 @@
 bool dirty_reserve(struct memory_extent *e, uint32_t rows)
 {
 	/* Each row may cut one in two. */
-	return e->dirty.nr + rows + 1 <= MAX_DIRTY && intervals_room(&e->dirty, rows + 1);
+	return intervals_room(&e->dirty, rows + 1);
 }
 
 uint64_t dirty_bytes(const struct memory_buffer *b, uint64_t start, uint64_t end,
@@ -46,9 +46,33 @@ static void complain(const struct memory_extent *e, uint64_t from, uint64_t to, 
 			log_u64("bytes", to - from), log_u64("unsaid", unsaid), log_errno(err));
 }
 
+static bool may_write(const void *arg, const struct memory_range *u)
+{
+	(void)arg;
+	return u->access & ARAX_OUT && !u->left;
+}
+
+/*
+ * (locked) The host has start..end as it was when that was copied.  @spare: where tasks may have been
+ * at work on it nobody knows what that is.
+ */
+static int clean(struct memory_extent *e, uint64_t start, uint64_t end, bool spare)
+{
+	uint64_t from = end, to = end;
+	int err = 0;
+
+	for (; start < end && !err; start = to) {
+		if (spare)
+			users_first(e, start, end, may_write, NULL, &from, &to);
+		/* Whoever writes there now is not the one whose bytes were wanted. */
+		err = intervals_clear_old(&e->dirty, start, from, DIRTY_BEFORE);
+	}
+	return err;
+}
+
 /* (flushing, locked) One piece; @e is busy.  The lock is let go meanwhile. */
 static int flush_piece(struct memory *m, struct memory_extent *e, uint64_t from, uint64_t to,
-		       uint64_t born)
+		       bool spare)
 {
 	int err = -EIO;
 
@@ -61,23 +85,32 @@ static int flush_piece(struct memory *m, struct memory_extent *e, uint64_t from,
 	e->silent = err == -ENODEV;
 	if (!err)
 		extent_stuck(e, false);
-	/* Whoever writes there now is not the one whose bytes were wanted. */
 	if (!err)
-		intervals_clear_old(&e->dirty, from, to, born);
+		err = clean(e, from, to, spare);
 	extent_dirtied(e);
 	if (err)
 		complain(e, from, to, err);
 	return err;
 }
 
-/* (flushing, locked) */
-static int flush_from(struct memory *m, struct memory_extent *e, uint64_t start, uint64_t end)
+/*
+ * (flushing, locked) What was dirty when it began; without what tasks that are there may write, if
+ * @spare.
+ */
+static int flush_from(struct memory *m, struct memory_extent *e, uint64_t start, uint64_t end,
+		      bool spare)
 {
 	uint64_t from, to, born;
 	int err = 0;
 
+	e->flushing = true;
 	for (; !err && intervals_first(&e->dirty, start, end, &from, &to, &born); start = to)
-		err = flush_piece(m, e, from, to, born);
+		if (born == DIRTY_BEFORE)
+			err = flush_piece(m, e, from, to, spare);
+	e->flushing = false;
+	if (e->since)
+		intervals_renew(&e->dirty, e->start, e->end, FOREVER, DIRTY_BEFORE);
+	e->since = false;
 	return err;
 }
 
@@ -87,10 +120,47 @@ int extent_flush(struct memory *m, struct memory_extent *e)
 
 	pthread_mutex_lock(&e->buffer->flushing);
 	memory_lock(m);
-	err = flush_from(m, e, e->start, e->end);
+	err = flush_from(m, e, e->start, e->end, false);
 	pthread_mutex_unlock(&m->lock);
 	pthread_mutex_unlock(&e->buffer->flushing);
 	return err;
+}
+
+/* (locked) */
+static struct memory_extent *find_crowded(const struct look *l)
+{
+	struct memory_extent *e = look_first(l);
+
+	while (e && !has_too_many_dirty(e))
+		e = look_next(l, e);
+	return e;
+}
+
+void dirty_thin_out(struct memory *m, const struct memory_range *r)
+{
+	const struct look l = look_dirty(r->buffer, r->offset, memory_range_end(r));
+	struct memory_extent *e;
+	bool crowded;
+
+	memory_lock(m);
+	crowded = r->buffer->crowded;
+	r->buffer->crowded = false;
+	pthread_mutex_unlock(&m->lock);
+	if (!crowded)
+		return;
+	/* With it, nobody lets one go meanwhile that has dirty bytes. */
+	pthread_mutex_lock(&r->buffer->flushing);
+	memory_lock(m);
+	while ((e = find_crowded(&l))) {
+		extent_busy(e);
+		flush_from(m, e, e->start, e->end, true);
+		/* What is left is tasks' at work, or can't be had: until there is much more of it. */
+		e->too_many = e->dirty.nr <= UINT32_MAX / 2 ? 2 * e->dirty.nr : UINT32_MAX;
+		extent_idle(e);
+		pthread_cond_broadcast(&m->settled);
+	}
+	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_unlock(&r->buffer->flushing);
 }
 
 /* (locked) @lost: bytes that nobody has, or a lost device, are among them. */
@@ -121,7 +191,7 @@ int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint
 	memory_lock(m);
 	while (!err && (e = find_dirty(b, start, end, lost))) {
 		extent_busy(e);
-		err = flush_from(m, e, start, end);
+		err = flush_from(m, e, start, end, false);
 		/* Its device is lost: whoever is to write over them can do without. */
 		if (!lost && e->silent)
 			err = 0;
@@ -153,6 +223,9 @@ int memory_flush(struct memory *m, const struct memory_range *r)
 		start = memory_row(r, i, &bytes);
 		err = buffer_flush(m, r->buffer, start, start + bytes, needed);
 	}
+	/* It has cut some in two. */
+	if (r->buffer && r->buffer->lazy)
+		dirty_thin_out(m, r);
 	return err;
 }
 

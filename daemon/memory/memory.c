@@ -54,6 +54,7 @@ int memory_create(uint32_t nr_devices, struct memory **out)
 	pthread_cond_init(&m->settled, &cond);
 	pthread_condattr_destroy(&cond);
 	m->nr_devices = nr_devices;
+	m->many_dirty = MANY_DIRTY;
 	if (getrandom(&m->random, sizeof(m->random), GRND_NONBLOCK) < 0)
 		m->random = (uint64_t)(uintptr_t)m ^ memory_now_ns();
 	m->weights = ~m->random;
@@ -558,6 +559,11 @@ uint64_t memory_steps(struct memory *m, const struct memory_buffer *b)
 		sum += b->on[i].steps + m->devices[i].victims.steps;
 	pthread_mutex_unlock(&m->lock);
 	return sum;
+}
+
+void memory_many_dirty(struct memory *m, uint32_t pieces)
+{
+	m->many_dirty = pieces;
 }
 
 static int check_intervals(const struct memory_extent *e, const struct intervals *s,

@@ -469,6 +469,8 @@ void memory_query(struct memory *m, uint32_t device, struct memory_stats *stats)
 
 /* For tests: extents that were looked at, ever, to find some of the buffer's or one to go. */
 uint64_t memory_steps(struct memory *m, const struct memory_buffer *b);
+/* For tests: dirty pieces of an extent are many from here on. */
+void memory_many_dirty(struct memory *m, uint32_t pieces);
 /* For tests: violations of what must hold, each printed to stderr. */
 int memory_check(struct memory *m);
 

@@ -267,7 +267,8 @@ int load_piece(struct memory *m, struct memory_range *r, struct bringing *b, uin
 	if (!b->born || b->born < trusted_since(m, r))
 		b->born = ++m->clock;
 	born = b->born;
-	trust_readers(e, start, end, born);
+	if (!e->buffer->lazy)
+		trust_readers(e, start, end, born);
 	if (b->input)
 		gap = behind_gap(e, &e->valid, b, start, end, b->seq, trusted_since(m, r),
 				 &gap_start, &gap_end);
@@ -293,7 +294,7 @@ int load_piece(struct memory *m, struct memory_range *r, struct bringing *b, uin
 	}
 	if (!err && b->input)
 		err = intervals_set(&e->valid, gap_start, gap_end,
-				    e->buffer->lazy ? FOREVER : b->until, born);
+				    e->buffer->lazy ? FOREVER : b->until, valid_born(e, born));
 	end_piece(m, e, b);
 	pthread_mutex_unlock(&m->lock);
 	return err ? err : 1;
@@ -338,7 +339,7 @@ static int load(struct memory *m, struct memory_range *r, struct bringing *b)
 /* (locked) -ENOMEM */
 static int set_rows(struct memory *m, const struct memory_range *r, struct memory_extent *e)
 {
-	uint64_t born = ++m->clock, bytes, start = memory_row(r, 0, &bytes);
+	uint64_t born = valid_born(e, ++m->clock), bytes, start = memory_row(r, 0, &bytes);
 	uint32_t rows = memory_rows(r);
 
 	if (r->buffer->lazy && !dirty_reserve(e, rows))
@@ -346,7 +347,7 @@ static int set_rows(struct memory *m, const struct memory_range *r, struct memor
 	intervals_set_rows(&e->valid, start, bytes, r->stride, rows, FOREVER, born);
 	if (!r->buffer->lazy)
 		return 0;
-	intervals_set_rows(&e->dirty, start, bytes, r->stride, rows, FOREVER, born);
+	intervals_set_rows(&e->dirty, start, bytes, r->stride, rows, FOREVER, dirty_born(e));
 	extent_dirtied(e);
 	return 0;
 }
@@ -505,6 +506,9 @@ int memory_leave(struct memory *m, uint32_t device, uint32_t lane, struct memory
 		result = result ? result : err;
 	}
 	pthread_mutex_unlock(&m->lock);
+	for (i = 0; i < nr; i++)
+		if (ranges[i].access & ARAX_OUT && ranges[i].buffer->lazy)
+			dirty_thin_out(m, &ranges[i]);
 	return result;
 }
 

@@ -856,6 +856,7 @@ START_TEST(never_a_wrong_byte)
 	g = graph_create(&(struct graph_params){ .slots = SLOTS });
 	ck_assert_ptr_nonnull(g);
 	ck_assert_int_eq(memory_create(DEVICES, &m), 0);
+	memory_many_dirty(m, 3);
 	for (uint32_t i = 0; i < DEVICES; i++) {
 		struct memory_ops ops = i ? fake_peer_ops : fake_ops;
 

@@ -69,5 +69,7 @@ TCase *behind_case(void);
 TCase *upcoming_case(void);
 /* memory_room.c */
 TCase *room_case(void);
+/* memory_pieces.c */
+TCase *pieces_case(void);
 
 #endif /* SELFTESTS_UNIT_MEMORY_FAKE_H */

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+/* memory_pieces - results that stay on their device, in very many pieces of one extent */
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/memory/internal.h"
+#include "selftests/unit/memory_fake.h"
+#include "uapi/arax.h"
+
+#define MIB	(1024u * 1024u)
+#define BYTES	(2 * MIB)
+#define COLUMN	8u
+
+static struct memory *m;
+static struct fake_device fake[2];
+static uint8_t *host, *wanted;
+static struct memory_buffer *buffer;
+
+/* The buffer is one extent on either of two devices. */
+static void start(void)
+{
+	memset(fake, 0, sizeof(fake));
+	host = calloc(2, BYTES);
+	ck_assert_ptr_nonnull(host);
+	wanted = host + BYTES;
+	ck_assert_int_eq(memory_create(2, &m), 0);
+	for (uint32_t i = 0; i < 2; i++)
+		ck_assert_int_eq(memory_add_device(m, i, &fake_ops, &fake[i], 64 * MIB), 0);
+	buffer = memory_buffer_create(m, host, BYTES);
+	ck_assert_ptr_nonnull(buffer);
+	memory_buffer_lazy(buffer);
+}
+
+static void finish(void)
+{
+	ck_assert_int_eq(memory_check(m), 0);
+	memory_buffer_gone(m, buffer);
+	memory_destroy(m);
+	free(host);
+}
+
+static struct memory_range range(uint32_t access, uint64_t offset, uint64_t length, uint32_t stride,
+				 uint32_t count)
+{
+	return (struct memory_range){
+		.buffer = buffer, .access = access, .offset = offset, .length = length,
+		.stride = stride, .count = count,
+	};
+}
+
+static void fill(uint8_t *to, const struct memory_range *r, int c)
+{
+	for (uint32_t i = 0; i < r->count; i++)
+		memset(to + (uint64_t)i * r->stride, c, r->length);
+}
+
+static void enter(uint32_t device, struct memory_range *r, uint64_t seq)
+{
+	ck_assert_int_eq(memory_enter(m, device, 0, r, 1, seq, nobody), 0);
+}
+
+static int leave(uint32_t device, struct memory_range *r, uint64_t seq, int result)
+{
+	result = memory_leave(m, device, 0, r, 1, result);
+	memory_settle(m, device, r, 1, seq);
+	return result;
+}
+
+static void write_to(uint32_t device, struct memory_range r, int c, uint64_t seq)
+{
+	enter(device, &r, seq);
+	fill((uint8_t *)(uintptr_t)r.address, &r, c);
+	fill(wanted + r.offset, &r, c);
+	ck_assert_int_eq(leave(device, &r, seq, 0), 0);
+}
+
+static uint32_t dirty_on(uint32_t device)
+{
+	const struct look l = look_dirty(buffer, 0, BYTES);
+	struct memory_extent *e;
+	uint32_t nr = 0;
+
+	for (e = look_first(&l); e; e = look_next(&l, e))
+		nr += e->device == device ? e->dirty.nr : 0;
+	return nr;
+}
+
+static void expect_all(void)
+{
+	struct memory_range all = range(ARAX_IN, 0, BYTES, 0, 1);
+
+	ck_assert_int_eq(memory_check(m), 0);
+	ck_assert_int_eq(memory_flush(m, &all), 0);
+	ck_assert(!memory_is_dirty(m, &all));
+	ck_assert_int_eq(memcmp(host, wanted, BYTES), 0);
+}
+
+START_TEST(what_touches_is_one_piece)
+{
+	start();
+	for (uint32_t i = 0; i < 20000; i++)
+		write_to(0, range(ARAX_OUT, 64ull * i, 64, 0, 1), 1 + i % 200, 1 + i);
+	ck_assert_uint_eq(dirty_on(0), 1);
+	ck_assert_uint_eq(fake[0].allocations, 1);
+	expect_all();
+	finish();
+}
+END_TEST
+
+/* Whoever has the host's bytes in between makes it no more of them, once that is over. */
+START_TEST(what_touches_is_one_piece_after_a_copy)
+{
+	struct memory_range row;
+
+	start();
+	for (uint32_t i = 0; i < 100; i++) {
+		write_to(0, range(ARAX_OUT, 64ull * i, 64, 0, 1), 1 + i, 1 + i);
+		row = range(ARAX_IN, 0, 8, 0, 1);
+		ck_assert_int_eq(memory_flush(m, &row), 0);
+	}
+	ck_assert_uint_eq(dirty_on(0), 1);
+	expect_all();
+	finish();
+}
+END_TEST
+
+/* Columns of a matrix: pieces that don't touch, more of them than there may be. */
+START_TEST(many_rows_are_no_error)
+{
+	const uint32_t columns = MANY_DIRTY / MEMORY_MAX_ROWS + 1, stride = 2 * COLUMN * columns;
+	uint64_t seq = 1;
+
+	start();
+	for (uint32_t i = 0; i < columns; i++) {
+		ck_assert_uint_eq(dirty_on(0), i * MEMORY_MAX_ROWS);
+		write_to(0, range(ARAX_OUT, 2 * COLUMN * i, COLUMN, stride, MEMORY_MAX_ROWS), 1 + i,
+			 seq++);
+	}
+	/* The last of them had all brought to the host. */
+	ck_assert_uint_eq(dirty_on(0), 0);
+	ck_assert_int_eq(memcmp(host, wanted, BYTES), 0);
+	/* To write them again is no more of them. */
+	for (uint32_t i = 0; i < 3 * columns; i++)
+		write_to(0, range(ARAX_OUT, 0, COLUMN, stride, MEMORY_MAX_ROWS), 100 + i, seq++);
+	ck_assert_uint_eq(dirty_on(0), MEMORY_MAX_ROWS);
+	expect_all();
+	finish();
+}
+END_TEST
+
+/* What another device writes in its midst is no error to that one, either. */
+START_TEST(many_rows_cut_out_are_no_error)
+{
+	const uint32_t columns = 2 * MANY_DIRTY / MEMORY_MAX_ROWS, stride = 2 * COLUMN * columns;
+
+	start();
+	write_to(0, range(ARAX_OUT, 0, BYTES, 0, 1), 'a', 1);
+	for (uint32_t i = 0; i < columns; i++) {
+		write_to(1, range(ARAX_OUT, 2 * COLUMN * i, COLUMN, stride, MEMORY_MAX_ROWS), 1 + i,
+			 2 + i);
+		ck_assert_uint_le(dirty_on(0), MANY_DIRTY + 1);
+		ck_assert_uint_le(dirty_on(1), MANY_DIRTY);
+	}
+	expect_all();
+	finish();
+}
+END_TEST
+
+/* Nor is it that the device doesn't give them: it still has them. */
+START_TEST(many_rows_that_cannot_be_had)
+{
+	start();
+	memory_many_dirty(m, 10);
+	fake[0].fail_out = 3;
+	for (uint32_t i = 0; i < 100; i++)
+		write_to(0, range(ARAX_OUT, 128ull * i, 64, 0, 1), 1 + i, 1 + i);
+	ck_assert_int_eq(fake[0].fail_out, 0);
+	ck_assert_uint_lt(dirty_on(0), 100);
+	expect_all();
+	finish();
+}
+END_TEST
+
+/*
+ * What a task is at work on is not brought as if that were done: if the task fails nobody may have it,
+ * and if the device is lost it is to be seen that nobody has what it was before, either.
+ */
+START_TEST(what_is_being_written_stays)
+{
+	struct memory_range at_work, around, other;
+
+	start();
+	write_to(0, range(ARAX_OUT, 0, 1000, 0, 1), 'a', 1);
+	memory_many_dirty(m, 1);
+	at_work = range(ARAX_INOUT, 400, 10, 100, 2);
+	enter(0, &at_work, 2);
+	fill((uint8_t *)(uintptr_t)at_work.address, &at_work, 'h');
+	write_to(0, range(ARAX_OUT, 2000, 10, 0, 1), 'b', 3);
+	/* Just these two. */
+	ck_assert_uint_eq(dirty_on(0), 2);
+	ck_assert(memory_is_dirty(m, &at_work));
+	ck_assert(memory_consumes(m, 0, &at_work, 1));
+	around = range(ARAX_IN, 410, 90, 0, 1);
+	ck_assert(!memory_is_dirty(m, &around));
+	other = range(ARAX_IN, 2000, 10, 0, 1);
+	ck_assert(!memory_is_dirty(m, &other));
+	ck_assert_int_eq(host[399], 'a');
+	ck_assert_int_eq(host[2000], 'b');
+	fill(wanted + at_work.offset, &at_work, 'w');
+	fill((uint8_t *)(uintptr_t)at_work.address, &at_work, 'w');
+	ck_assert_int_eq(leave(0, &at_work, 4, 0), 0);
+	expect_all();
+	finish();
+}
+END_TEST
+
+TCase *pieces_case(void)
+{
+	TCase *c = tcase_create("many pieces");
+
+	tcase_set_timeout(c, 120);
+	tcase_add_test(c, what_touches_is_one_piece);
+	tcase_add_test(c, what_touches_is_one_piece_after_a_copy);
+	tcase_add_test(c, many_rows_are_no_error);
+	tcase_add_test(c, many_rows_cut_out_are_no_error);
+	tcase_add_test(c, many_rows_that_cannot_be_had);
+	tcase_add_test(c, what_is_being_written_stays);
+	return c;
+}
