@@ -509,7 +509,7 @@ struct core_client {
 
 	/* By submissions: the next block is client->lock's. */
 	core_mutex lock ____cacheline_aligned;
-	u32 sq_head;		/* ring positions, private */
+	u32 sq_head;		/* ring positions, private; any thread reads this one */
 	u32 cq_seen;		/* the client's head, as last believed */
 	u32 submitted;
 	u32 arena_size;
@@ -518,6 +518,7 @@ struct core_client {
 	u32 queues_wait;	/* not 0: there are or were some with ARAX_QUEUE_WAIT */
 	bool awaits_room;	/* the next entry is of one, and there was none for it; any thread reads */
 	bool orphaned;		/* it was when a mediator died, whoever reads; core->dispatch writes */
+	u32 orphans_end;	/* it is over here at the latest; core->dispatch */
 	struct core_queue *last_queue;	/* that a task was submitted to, or NULL */
 	struct core_handles handles;
 	u32 nr[CORE_TIMELINE + 1];
@@ -968,6 +969,8 @@ void core_timeline_release(struct core *core, u32 max);
 int core_submit(struct core_client *c, u32 max);
 /* The same without waiting for the client's lock: -EBUSY, a call of its own has it. */
 int core_submit_try(struct core_client *c, u32 max);
+/* (dispatch) What it depends on fails with the mediator: so do tasks of it that wait for room. */
+void core_orphan(struct core_client *c);
 /* Is the entry at that position published?  One load. */
 static inline bool core_entry_ready(const struct core_client *c, u32 pos)
 {

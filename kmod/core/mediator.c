@@ -49,6 +49,7 @@ static void fail_queued(struct core *core, struct core_client *c, struct core_ga
 	bool more;
 
 	core_spin_lock(&core->dispatch);
+	core_orphan(c);
 	left = c->nr_tasks;
 	/* Of an old mediator's bytes, too: what comes from now on is not failed for it. */
 	c->judged = true;
@@ -96,6 +97,7 @@ static void abandon(struct core *core, struct core_client *c, struct core_garbag
 	do {
 		core_spin_lock(&core->dispatch);
 		clist_del(&c->cursor);
+		core_orphan(c);
 		for (n = 0; n < CORE_STEP && !clist_empty(&c->dispatched); n++) {
 			struct core_task *t = clist_first(&c->dispatched, struct core_task, node);
 
@@ -434,8 +436,7 @@ static void settle(struct core *core, struct core_client *c, struct core_garbage
 	core_cancel_step(core, c, ~0u, g);
 	clist_del(&c->cursor);
 	core_fail_end(core, c);
-	if (core_read_once(c->awaits_room))
-		core_write_once(c->orphaned, true);
+	core_orphan(c);
 	clist_splice_tail(&c->dispatched, &c->exam);
 	clist_splice_tail(&c->queued, &c->exam);
 	left = c->nr_tasks;

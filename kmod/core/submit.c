@@ -598,7 +598,8 @@ static u32 gather(struct core_client *c, struct prepared *p, u32 max, bool *corr
 		p[n].refused = false;
 		p[n].error = prepare(c, t, &e);
 	}
-	c->sq_head = pos;
+	/* Read in core_orphan(). */
+	core_write_once(c->sq_head, pos);
 	c->submitted += n;
 	return n;
 }
@@ -735,7 +736,7 @@ static core_cold u32 give_back(struct core_client *c, struct prepared *p, u32 n,
 		throw_big(p[i].task, g);
 		clist_add_tail(&p[i].task->node, &c->freed);
 	}
-	c->sq_head -= n - left;
+	core_write_once(c->sq_head, c->sq_head - (n - left));
 	c->submitted -= n - left;
 	core_write_once(c->awaits_room, left < n);
 	return left;
@@ -790,6 +791,23 @@ static bool enqueue(struct core_client *c, struct prepared *p, u32 n, struct cor
 	return looked;
 }
 
+void core_orphan(struct core_client *c)
+{
+	if (!core_read_once(c->awaits_room))
+		return;
+	core_write_once(c->orphaned, true);
+	c->orphans_end = core_read_once(c->sq_head) + c->depth;
+}
+
+/* With client->lock held.  Is all through that was there then?  No more can have been than fits. */
+static core_cold void forget_orphans(struct core_client *c)
+{
+	core_spin_lock(&c->core->dispatch);
+	if (!core_entry_ready(c, c->sq_head) || (s32)(c->sq_head - c->orphans_end) >= 0)
+		core_write_once(c->orphaned, false);
+	core_spin_unlock(&c->core->dispatch);
+}
+
 /* With client->lock held, which it gives back. */
 static int submit_locked(struct core_client *c, u32 max)
 {
@@ -806,8 +824,6 @@ static int submit_locked(struct core_client *c, u32 max)
 	}
 	if (core_awaits_room(c))
 		why = -EAGAIN;
-	else if (c->awaits_room)
-		core_write_once(c->awaits_room, false);
 	/* No more can be published at once; who feeds it meanwhile calls again. */
 	if (max > c->depth)
 		max = c->depth;
@@ -841,12 +857,8 @@ static int submit_locked(struct core_client *c, u32 max)
 		}
 		core_resched();
 	}
-	/* All that was there then is through. */
-	if (why == -EINVAL && core_read_once(c->orphaned)) {
-		core_spin_lock(&core->dispatch);
-		core_write_once(c->orphaned, false);
-		core_spin_unlock(&core->dispatch);
-	}
+	if (core_read_once(c->orphaned))
+		forget_orphans(c);
 	core_mutex_unlock(&c->lock);
 	if (corrupt) {
 		core_client_kill(c, EPIPE);

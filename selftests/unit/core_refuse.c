@@ -551,10 +551,76 @@ START_TEST(waiting_when_it_dies)
 		ck_assert_int_eq(fx_attach(b.fx, ARAX_ATTACH_RECOVER), 0);
 	expect_runs(&b, 4);
 	/* That is over with what was there. */
-	ck_assert_int_eq(fx_submit(b.cl, 1), -EINVAL);
 	push_marker(&b, 5, fx_queue(b.cl, ARAX_QUEUE_IN_ORDER | ARAX_QUEUE_WAIT));
 	ck_assert_int_eq(fx_submit(b.cl, 1), 1);
 	expect_runs(&b, 5);
+	set_tasks_max(&b, ARAX_LIMIT_MAX);
+	tear_down(&b);
+}
+END_TEST
+
+/* The same where what waits came when it was dead already, or stuck. */
+START_TEST(waiting_when_all_fails)
+{
+	struct bench b = set_up();
+	u32 i, waits = fx_queue(b.cl, ARAX_QUEUE_IN_ORDER | ARAX_QUEUE_WAIT);
+
+	set_tasks_max(&b, 2);
+	if (_i == 2)
+		core_detach(b.fx->core);
+	else
+		fx_die(b.fx);
+	for (i = 0; i < 4; i++)
+		push_marker(&b, i, waits);
+	ck_assert_int_eq(fx_submit(b.cl, 4), 2);
+	ck_assert_int_eq(fx_submit(b.cl, 2), -EAGAIN);
+	if (_i == 0)
+		core_expire(b.fx->core);
+	else
+		ck_assert_int_eq(fx_attach(b.fx, _i == 2 ? ARAX_ATTACH_TAKEOVER : 0), 0);
+	fx_expect(b.cl, 0, -EOWNERDEAD);
+	fx_expect(b.cl, 1, -EOWNERDEAD);
+	ck_assert_int_eq(fx_submit(b.cl, 2), 2);
+	fx_expect(b.cl, 2, -EOWNERDEAD);
+	fx_expect(b.cl, 3, -EOWNERDEAD);
+	if (_i == 0)
+		ck_assert_int_eq(fx_attach(b.fx, 0), 0);
+	push_marker(&b, 4, waits);
+	ck_assert_int_eq(fx_submit(b.cl, 1), 1);
+	expect_runs(&b, 4);
+	set_tasks_max(&b, ARAX_LIMIT_MAX);
+	tear_down(&b);
+}
+END_TEST
+
+/* Nor does it go on for ever for who has always something more in its ring. */
+START_TEST(waiting_is_over_at_last)
+{
+	struct bench b = set_up();
+	u32 i, waits[2];
+	const u32 depth = b.cl->c->depth;
+
+	/* Each is put there before the one before it has ended, and depends on none of these. */
+	for (i = 0; i < 2; i++)
+		waits[i] = fx_queue(b.cl, ARAX_QUEUE_IN_ORDER | ARAX_QUEUE_WAIT);
+	set_tasks_max(&b, 1);
+	for (i = 0; i < 3; i++)
+		push_marker(&b, i, waits[i & 1]);
+	ck_assert_int_eq(fx_submit(b.cl, 3), 1);
+	ck_assert_int_eq(fx_submit(b.cl, 2), -EAGAIN);
+	fx_start(b.fx, fx_expect_task(b.fx, 0));
+	fx_die(b.fx);
+	ck_assert_int_eq(fx_attach(b.fx, ARAX_ATTACH_RECOVER), 0);
+	fx_expect(b.cl, 0, -EOWNERDEAD);
+	for (i = 1; i <= depth; i++) {
+		ck_assert_int_eq(fx_submit(b.cl, 1), 1);
+		fx_expect(b.cl, i, -EOWNERDEAD);
+		push_marker(&b, i + 2, waits[i & 1]);
+	}
+	ck_assert_int_eq(fx_submit(b.cl, 1), 1);
+	expect_runs(&b, depth + 1);
+	ck_assert_int_eq(fx_submit(b.cl, 1), 1);
+	expect_runs(&b, depth + 2);
 	set_tasks_max(&b, ARAX_LIMIT_MAX);
 	tear_down(&b);
 }
@@ -682,6 +748,8 @@ Suite *core_refuse_suite(void)
 	tcase_add_test(tc, waits_for_room);
 	tcase_add_test(tc, others_do_not_wait);
 	tcase_add_loop_test(tc, waiting_when_it_dies, 0, 3);
+	tcase_add_loop_test(tc, waiting_when_all_fails, 0, 3);
+	tcase_add_test(tc, waiting_is_over_at_last);
 	tcase_add_loop_test(tc, waits_with_much, 0, 2);
 	tcase_add_test(tc, revoked);
 	tcase_add_test(tc, signals);
