@@ -146,6 +146,9 @@ static void add_task(struct poller *p, struct link *l, const struct arax_dispatc
 	if (unlikely(err)) {
 		struct commit_info info = { .result = err, .device = ~0u };
 
+		/* In the order of failures' numbers. */
+		poller_commit_ended(p, l);
+		info.failure = graph_refuse(l->graph, d);
 		POLLER_COUNT(p, errors);
 		log_warn("task can't be taken", log_str("link", l->name),
 			 log_u64("context", d->context), log_errno(err));

@@ -386,16 +386,20 @@ static void fail_with(struct node *n, uint64_t origin, uint64_t fail)
 	doom(n, -ECANCELED, origin);
 }
 
-/* @n failed by itself, and its completion is the next to be committed. */
-static void count_failure(struct node *n)
+/* A task failed by itself. */
+static uint64_t next_failure(struct context *c, uint64_t tag)
 {
-	struct context *c = n->context;
-
 	/* 0 means none where it is told by its lower half. */
 	if (!(uint32_t)++c->failures)
 		c->failures++;
-	c->last_failure = n->pub.d.tag;
-	n->fail = c->failures;
+	c->last_failure = tag;
+	return c->failures;
+}
+
+/* @n failed by itself, and its completion is the next to be committed. */
+static void count_failure(struct node *n)
+{
+	n->fail = next_failure(n->context, n->pub.d.tag);
 }
 
 static uint64_t failure_of(const struct node *n)
@@ -890,6 +894,17 @@ int graph_add(struct graph *g, const struct arax_dispatch *d)
 	if (unlikely(g->work))
 		end_doomed(g);
 	return 0;
+}
+
+uint32_t graph_refuse(struct graph *g, const struct arax_dispatch *d)
+{
+	struct context *c = context_get(g, d->context);
+
+	if (!c)
+		return 0;
+	c->forgotten = next_failure(c, d->tag);
+	c->forgotten_origin = d->tag;
+	return (uint32_t)c->forgotten;
 }
 
 static struct node *find(const struct graph *g, uint64_t tag)

@@ -184,6 +184,15 @@ void graph_destroy(struct graph *g);
  */
 int graph_add(struct graph *g, const struct arax_dispatch *d);
 
+/**
+ * graph_refuse - a task that graph_add() has not taken ends with an error
+ *
+ * Nothing is known of what it would have written: each task of its context that is added after it
+ * fails because of it, if its client does not know.  Returns its number, to be committed with it
+ * after all that graph_pop_done() has; 0, as no memory is left even for that: it fails nobody.
+ */
+uint32_t graph_refuse(struct graph *g, const struct arax_dispatch *d);
+
 /* Whether a hint is of any use. */
 bool graph_is_large(const struct graph *g);
 

@@ -637,6 +637,43 @@ START_TEST(failed_tasks_kept_are_limited)
 }
 END_TEST
 
+/* Of what could not be taken nobody knows who would have depended on it: so all that come then. */
+START_TEST(a_refused_task_fails_who_comes_then)
+{
+	struct entry *t;
+
+	add(task(1, 1, DF));
+	add(task(2, 2, 0));
+	graph_complete(g, pop(1), -EIO, &failure);
+	ck_assert_uint_eq(failure, 1);
+	t = task(3, 3, 0);
+	ck_assert_uint_eq(graph_refuse(g, &t->d), 2);
+	ck_assert_int_eq(graph_check(g), 0);
+	/* Another queue's, another context's, one that goes on, and one that knows. */
+	ck_assert(!graph_is_free(g, &task(4, 4, 0)->d, false));
+	add_knowing(task(4, 4, 0), 1);
+	expect_done(4, -ECANCELED, tag(3), 0);
+	t = task(5, 1, 0);
+	t->d.context = 2;
+	add(t);
+	add(task(6, 5, ARAX_QUEUE_CONTINUE));
+	add_knowing(task(7, 6, 0), 2);
+	graph_complete(g, pop(2), 0, NULL);
+	graph_complete(g, pop(5), 0, NULL);
+	graph_complete(g, pop(6), 0, NULL);
+	graph_complete(g, pop(7), 0, NULL);
+	/* The first one of a context. */
+	t = task(8, 1, 0);
+	t->d.context = 3;
+	ck_assert_uint_eq(graph_refuse(g, &t->d), 1);
+	t = task(9, 1, 0);
+	t->d.context = 3;
+	add(t);
+	expect_done(9, -ECANCELED, tag(8), 0);
+	ck_assert_int_eq(graph_check(g), 0);
+}
+END_TEST
+
 /* Nor by what its failed tasks bring along: these are fewer then. */
 static void keeps_little(uint32_t ranges, uint16_t arg_len)
 {
@@ -1464,6 +1501,7 @@ int main(void)
 	tcase_add_test(example, who_is_alike_is_looked_at);
 	tcase_add_test(example, who_is_free_has_room);
 	tcase_add_test(example, failed_tasks_kept_are_limited);
+	tcase_add_test(example, a_refused_task_fails_who_comes_then);
 	tcase_add_test(example, timeline_error_ends_the_waiter);
 	tcase_add_test(example, timeline_error_came_first);
 	tcase_add_test(example, in_order_queues_are_not_related_by_ranges);
