@@ -28,6 +28,7 @@ struct core_buffer *core_buffer_new(struct core_client *c, u64 bytes, u32 type, 
 	buf->charged = bytes;
 	buf->type = type;
 	buf->context = c->id;
+	buf->creator = c->serial;
 	buf->uid = c->uid;
 	buf->tenant = c->tenant;
 	buf->user = c->user;
@@ -137,7 +138,7 @@ static int add_handle(struct core_client *c, struct core_buffer *buf, u32 *handl
 	if (!err) {
 		core_client_count(c, CORE_BUFFER, 1);
 		/* However many handles of it there are, it is one buffer. */
-		if (buf->context == c->id && !buf->own_handles++)
+		if (buf->creator == c->serial && !buf->own_handles++)
 			core_atomic_add(&c->memory, buf->charged);
 	}
 	core_mutex_unlock(&c->lock);
@@ -245,7 +246,7 @@ int core_buffer_export(struct core_client *c, struct arax_buffer_export *a)
 	buf = get(c, a->handle);
 	if (!buf)
 		return -EBADF;
-	if (buf->context != c->id)
+	if (buf->creator != c->serial)
 		err = -EPERM;
 	else if (core_read_once(buf->revoked))
 		err = -ESTALE;
@@ -265,7 +266,7 @@ int core_buffer_destroy(struct core_client *c, u32 handle)
 	buf = core_handle_remove(&c->handles, CORE_BUFFER, handle);
 	if (buf) {
 		core_client_count(c, CORE_BUFFER, -1);
-		if (buf->context == c->id && !--buf->own_handles)
+		if (buf->creator == c->serial && !--buf->own_handles)
 			core_atomic_add(&c->memory, -buf->charged);
 	}
 	core_mutex_unlock(&c->lock);
@@ -303,7 +304,7 @@ int core_buffer_revoke(struct core_client *c, u32 handle)
 
 	if (!buf)
 		return -EBADF;
-	if (buf->context != c->id) {
+	if (buf->creator != c->serial) {
 		err = -EPERM;
 	} else {
 		core_spin_lock(&c->core->dispatch);

@@ -37,6 +37,7 @@ static void give_id(struct core *core, struct core_client *c)
 	do
 		c->id = core->next_client++;
 	while (!c->id || core_context_find(core, c->id));
+	c->serial = core->next_serial++;
 	c->by_id.id = context_key(c->id);
 	*core_tree_place(&core->contexts, c->by_id.id) = &c->by_id;
 }

@@ -309,10 +309,11 @@ struct core_buffer {
 	bool backed;		/* it has pages: the mediator may ask for it */
 	u64 users;		/* handles and tasks */
 	u64 charged;		/* no less than bytes */
+	u64 creator;		/* its serial, which goes by who it is */
 
 	struct core *core;
 	u32 type;		/* 0 created, else 1 + enum arax_import */
-	u32 context;		/* creator */
+	u32 context;		/* creator: its id, which may be another one's by now */
 	u32 uid;
 	u32 own_handles;	/* its creator's, by whose lock */
 	struct core_tenant *tenant;	/* charged, reference held */
@@ -523,7 +524,8 @@ struct core_client {
 	struct core_handles handles;
 	u32 nr[CORE_TIMELINE + 1];
 	u64 device_memory;	/* core->lock: charged by the mediator */
-	u64 kept_memory;	/* the same: what it keeps of the client's in pages of its own */
+	u64 serial;		/* set once: no other context's, ever */
+	u64 kept_memory;	/* core->lock: what it keeps of the client's in pages of its own */
 	struct core_whys *whys;	/* the same; NULL: nothing was explained yet */
 	struct core_task *tasks;
 	struct core_more_tasks *more_tasks;	/* core->lock, as the next */
@@ -592,6 +594,7 @@ struct core {
 	struct core_node *contexts;	/* trees, by id */
 	struct core_node *tenants;
 	struct core_node *users;
+	u64 next_serial;
 	u32 next_client;
 	u32 nr_clients;
 	struct clist idle;	/* tenants with limits alone; the longest unlooked at first */

@@ -167,6 +167,37 @@ START_TEST(import)
 }
 END_TEST
 
+/* Ids of contexts come round: who has that of a buffer's creator by then is not that one. */
+START_TEST(shared_by_a_namesake)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx), *peer = fx_client_ready(fx), *other;
+	struct arax_buffer_export ex = { .handle = fx_buffer(cl, 4096) };
+	union core_args a = { .buffer_import.type = ARAX_IMPORT_ARAX };
+	const u32 id = cl->c->id;
+	u64 base;
+
+	ck_assert_int_eq(core_buffer_export(cl->c, &ex), 0);
+	a.buffer_import.fd = ex.fd;
+	ck_assert_int_eq(fx_call(fx, peer, ARAX_NR_BUFFER_IMPORT, &a), 0);
+	fx_release(cl);
+	fx->core->next_client = id;
+	other = fx_client_ready(fx);
+	ck_assert_uint_eq(other->c->id, id);
+	base = core_atomic_read(&other->c->memory);
+	ck_assert_int_eq(fx_call(fx, other, ARAX_NR_BUFFER_IMPORT, &a), 0);
+	ck_assert_uint_eq(core_atomic_read(&other->c->memory), base);
+	ex.handle = a.buffer_import.handle;
+	ck_assert_int_eq(core_buffer_export(other->c, &ex), -EPERM);
+	ck_assert_int_eq(core_buffer_revoke(other->c, ex.handle), -EPERM);
+	ck_assert_int_eq(core_buffer_destroy(other->c, ex.handle), 0);
+	ck_assert_uint_eq(core_atomic_read(&other->c->memory), base);
+	fx_release(other);
+	fx_release(peer);
+	fx_free(fx);
+}
+END_TEST
+
 START_TEST(revoke_it)
 {
 	struct fx *fx = fx_new(NULL);
@@ -453,6 +484,7 @@ Suite *core_buffer_suite(void)
 	tcase_add_test(tc, creation);
 	tcase_add_test(tc, full_table);
 	tcase_add_test(tc, import);
+	tcase_add_test(tc, shared_by_a_namesake);
 	tcase_add_test(tc, revoke_it);
 	tcase_add_test(tc, mediated);
 	tcase_add_loop_test(tc, told_before_they_go, 0, 2);
