@@ -5,7 +5,7 @@ SCHED_STORE := daemon/sched/store.c libarax/admin/trusted.c
 SCHED_SRCS := $(filter-out daemon/sched/store.c,$(SCHED_SRCS))
 SCHED_LIBS := $(CHECK_LIBS) -ljansson -lm
 SCHED_EXTRA_sched_model := $(SCHED_STORE)
-SCHED_TESTS := sched sched_policy sched_refusal sched_program sched_level sched_list sched_plan sched_spare sched_outlook sched_streams sched_model sched_fair sched_aside sched_waits
+SCHED_TESTS := sched sched_policy sched_refusal sched_program sched_level sched_list sched_plan sched_spare sched_outlook sched_streams sched_model sched_fair sched_aside sched_astray sched_waits
 SCHED_EXTRA_sched_streams := $(GRAPH_SRCS)
 SCHED_FLAGS_sched_plan := -Wl,--wrap=calloc,--wrap=realloc
 

@@ -213,7 +213,8 @@ struct sched_flow {
 	uint32_t weight;
 	uint32_t told;		/* round in which the weight was told */
 	uint32_t children;
-	uint32_t started;	/* of its tasks that are queued again */
+	struct graph_node **begun;	/* of its tasks that are queued again, @started of them */
+	uint32_t started, begun_size;
 	int32_t away_priority;
 	uint64_t away;
 	bool away_fresh;
@@ -377,6 +378,8 @@ struct sched {
 	uint16_t freed[SCHED_FREED];
 	struct sched_flow *blocked;
 	uint64_t wake_ns;	/* the first of these may go on; UINT64_MAX: there is none */
+	uint64_t looked_ns;	/* when that was looked for */
+	bool given_back;	/* since then: time that was charged */
 	struct sched_flow **active;
 	uint32_t nr_active, active_size;
 	uint32_t asked;		/* as in struct sched_flow, of those active */
@@ -635,8 +638,9 @@ static inline bool program_by_turn(const struct sched_flow *f, const struct sche
 	return !p->by_due && (!f->dues.nr || f->turns.v[0] == p);
 }
 
-/* Virtual times that have come to this begin anew. */
+/* Virtual times that have come to this begin anew; and no task alone takes them there. */
 #define SCHED_FAR	(1ull << 62)
+#define SCHED_MOST	(SCHED_FAR >> 6)
 
 /* share.c */
 int share_set(struct sched *s, struct sched_flow *f, const struct sched_tenant *t);
@@ -698,8 +702,8 @@ static inline uint64_t virtual_ns(struct sched *s, struct sched_flow *f, uint64_
 	if (__builtin_expect(f->scaled != s->tree_version, 0))
 		share_rescale(s, f);
 	v = (unsigned __int128)ns * f->scale >> SCALE_BITS;
-	/* The scale is 2^44 at most, so that takes an hour of them. */
-	return __builtin_expect(ns >> 42 != 0, 0) && v > SCHED_FAR ? SCHED_FAR : (uint64_t)v;
+	/* The scale is 2^44 at most, so that takes a minute of them. */
+	return __builtin_expect(ns >> 36 != 0, 0) && v > SCHED_MOST ? SCHED_MOST : (uint64_t)v;
 }
 
 /* outlook.c: unlike all others that tasks may have (sched_task.outlook) */

@@ -41,6 +41,9 @@
 /* Tenants, and programs of each, that are looked at for a task that an idle device is good for. */
 #define LOOK_SPARE	4
 
+/* Between two looks at those whose maximum is used up, for time that was given back. */
+#define LOOK_BLOCKED_NS	1000000u
+
 /* Programs of one tenant that have begun something, of which the others go first. */
 #define LOOK_BEGUN	64
 
@@ -141,6 +144,7 @@ static void flow_free(struct sched *s, struct sched_flow *f)
 {
 	programs_fini(s, f);
 	free(f->account.lifts);
+	free(f->begun);
 	free(f->cap);
 	free(f);
 }
@@ -547,15 +551,35 @@ uint64_t sched_tenant_device_ns(const struct sched *s, uint64_t tenant)
 	return f ? f->device_ns + (f == s->owing ? s->owing_ns : 0) : 0;
 }
 
-/* Virtual times have come to SCHED_FAR, so all begin anew. */
+/* Counted from @base; who is furthest ahead is so by half of SCHED_FAR, for others to come there, too. */
+static uint64_t rebased(uint64_t vtime, uint64_t base)
+{
+	vtime -= vtime < base ? vtime : base;
+	return vtime < SCHED_FAR / 2 ? vtime : SCHED_FAR / 2;
+}
+
+/*
+ * Virtual times have come to SCHED_FAR, so all begin anew: as far from each other as they are, as what
+ * runs has been charged for, and what it did not take is given back.
+ */
 static __attribute__((cold, noinline)) void rebase(struct sched *s)
 {
+	struct sched_levels *l = &s->levels;
+	uint64_t base = UINT64_MAX;
+
+	for (uint32_t i = 0; i <= s->bucket_mask; i++)
+		for (const struct sched_flow *f = s->buckets[i]; f; f = f->hash_next)
+			if ((f->used || f->running) && f->account.vtime < base)
+				base = f->account.vtime;
 	for (uint32_t i = 0; i <= s->bucket_mask; i++)
 		for (struct sched_flow *f = s->buckets[i]; f; f = f->hash_next)
-			f->account.vtime = 0;
-	s->levels.vtime = 0;
-	s->levels.vtime_max = 0;
-	level_anew(&s->levels);
+			f->account.vtime = rebased(f->account.vtime, base);
+	for (uint32_t i = 0; i < l->nr; i++) {
+		l->of[i].at = rebased(l->of[i].at, base);
+		l->of[i].held = rebased(l->of[i].held, base);
+	}
+	l->vtime = rebased(l->vtime, base);
+	l->vtime_max = rebased(l->vtime_max, base);
 }
 
 /* @f has used what it was charged: where nobody is left, all begin anew. */
@@ -670,6 +694,30 @@ static bool is_started(const struct graph_node *n)
 	return n->sched.lane == SCHED_STARTED;
 }
 
+static bool begun_room(struct sched_flow *f)
+{
+	uint32_t size = f->begun_size ? 2 * f->begun_size : 8;
+	struct graph_node **begun;
+
+	if (f->started < f->begun_size)
+		return true;
+	begun = realloc(f->begun, size * sizeof(*begun));
+	if (!begun)
+		return false;
+	f->begun = begun;
+	f->begun_size = size;
+	return true;
+}
+
+static __attribute__((cold)) void begun_remove(struct sched_flow *f, const struct graph_node *n)
+{
+	uint32_t i = 0;
+
+	while (f->begun[i] != n)
+		i++;
+	f->begun[i] = f->begun[--f->started];
+}
+
 static uint64_t due(const struct graph_node *n, uint64_t now_ns)
 {
 	return sched_due(n->d.priority, n->d.deadline_ns, now_ns);
@@ -741,7 +789,8 @@ void sched_remove(struct sched *s, struct graph_node *node)
 	program_take(f, node);
 	if (s->follows)
 		follow_gone(s, node);
-	f->started -= is_started(node);
+	if (__builtin_expect(is_started(node), 0))
+		begun_remove(f, node);
 	node->sched.flow = NULL;
 	node->sched.program = NULL;
 	waits_goes(s, f);
@@ -846,13 +895,9 @@ struct begun {
 
 static void find_begun(const struct sched_flow *f, struct begun *b)
 {
-	struct graph_node *n;
-	struct cursor at = { 0 };
-
-	b->nr = 0;
-	while (b->nr < f->started && b->nr < LOOK_BEGUN && (n = next_task(f, &at, ~0u)))
-		if (is_started(n))
-			b->contexts[b->nr++] = task_context(n);
+	b->nr = f->started < LOOK_BEGUN ? f->started : LOOK_BEGUN;
+	for (uint32_t i = 0; i < b->nr; i++)
+		b->contexts[i] = task_context(f->begun[i]);
 }
 
 static bool has_begun(const struct begun *b, uint64_t context)
@@ -919,12 +964,12 @@ static __attribute__((cold)) struct graph_node *pick_others(struct sched *s, str
 static __attribute__((cold)) struct graph_node *pick_started(const struct sched *s,
 							     struct sched_flow *f)
 {
-	struct graph_node *first = NULL, *n;
-	struct cursor at = { 0 };
+	struct graph_node *first = NULL;
 
-	while ((n = next_task(f, &at, ~0u))) {
-		if (is_started(n) && where_it_was(s, n) != SCHED_NO_DEVICE &&
-		    (!first || task_before(n, first)))
+	for (uint32_t i = 0; i < f->started; i++) {
+		struct graph_node *n = f->begun[i];
+
+		if (where_it_was(s, n) != SCHED_NO_DEVICE && (!first || task_before(n, first)))
 			first = n;
 	}
 	if (first)
@@ -1244,14 +1289,32 @@ static __attribute__((cold)) bool flow_block(struct sched *s, struct sched_flow 
 	return true;
 }
 
+/*
+ * Time was given back, so that some may have to wait no longer, or not for so long.  Who has many wait
+ * gives back often as well.
+ */
+static __attribute__((cold)) void look_at_blocked(struct sched *s)
+{
+	uint64_t at = s->looked_ns + LOOK_BLOCKED_NS;
+
+	s->given_back = true;
+	at = at > s->now_ns ? at : s->now_ns;
+	s->wake_ns = at < s->wake_ns ? at : s->wake_ns;
+}
+
 static __attribute__((cold)) void wake(struct sched *s, uint64_t now_ns)
 {
 	struct sched_flow **p = &s->blocked;
+	const bool given_back = s->given_back;
 
+	s->given_back = false;
+	s->looked_ns = s->now_ns;
 	s->wake_ns = UINT64_MAX;
 	while (*p) {
 		struct sched_flow *f = *p;
 
+		if (__builtin_expect(given_back, 0))
+			f->blocked_until = cap_until(s, f);
 		if (f->blocked_until > now_ns || (f->used && !flow_room(s))) {
 			if (f->blocked_until < s->wake_ns)
 				s->wake_ns = f->blocked_until;
@@ -1448,6 +1511,7 @@ static void placed(struct sched *s, struct graph_node *n, uint32_t lane, uint64_
 {
 	struct sched_flow *f = n->sched.flow;
 	uint64_t predicted = model_predict_ns(&s->model, model_id(task_kind(n), n->device));
+	const uint64_t known = predicted;
 
 	if (__builtin_expect(s->follows, 0))
 		follow_gone(s, n);
@@ -1456,14 +1520,15 @@ static void placed(struct sched *s, struct graph_node *n, uint32_t lane, uint64_
 	/* How long it takes from now on nobody knows. */
 	if (__builtin_expect(is_started(n), 0)) {
 		predicted = 0;
-		f->started--;
+		begun_remove(f, n);
 	}
 	n->sched.predicted_ns = predicted;
 	predicted = predicted ? predicted : SCHED_GUESS_NS;
 	if (__builtin_expect(f->account.vtime > SCHED_FAR, 0))
 		rebase(s);
 	if (__builtin_expect(!level_is_at(s, &s->levels, &f->account, n->device, 0), 0)) {
-		struct sched_terms terms = flow_terms(s, f, predicted);
+		/* A size that was never seen may be said to take days: nobody has credit for that. */
+		struct sched_terms terms = flow_terms(s, f, known);
 
 		level_lift(s, &s->levels, &f->account, n->device, &terms, 0);
 	}
@@ -1624,8 +1689,11 @@ static inline void charge_ran(struct sched *s, const struct graph_node *node, ui
 	f->account.vtime -= f->account.vtime < node->sched.charged ? f->account.vtime :
 								     node->sched.charged;
 	program_charge(f, node->sched.program, run_ns - guess);
-	if (f->capped)
-		cap_charge(s, f, run_ns, guess, run_ns);
+	if (!f->capped)
+		return;
+	cap_charge(s, f, run_ns, guess, run_ns);
+	if (run_ns < guess && s->blocked)
+		look_at_blocked(s);
 }
 
 void sched_leave(struct sched *s, struct graph_node *node, uint64_t run_ns)
@@ -1752,7 +1820,7 @@ int sched_put_back(struct sched *s, struct graph_node *node, uint64_t ran_ns, ui
 	struct sched_flow *f = node->sched.flow;
 	bool gone = false, fresh = room == SCHED_ROOM_PLENTY;
 
-	if (!program_room(f, node->sched.program) || !flow_room(s))
+	if (!program_room(f, node->sched.program) || !flow_room(s) || !begun_room(f))
 		return -ENOMEM;
 	charge_all(s);
 	told_time(s, now_ns);
@@ -1772,7 +1840,7 @@ int sched_put_back(struct sched *s, struct graph_node *node, uint64_t ran_ns, ui
 		f->away_until = now_ns + (own_ns < SCHED_LONG_NS ? own_ns : SCHED_LONG_NS);
 	}
 	node->sched.lane = SCHED_STARTED;
-	f->started++;
+	f->begun[f->started++] = node;
 	node->sched.push_ns = now_ns;
 	program_put(f, node);
 	waits_comes(s, f);
