@@ -112,6 +112,13 @@ check-daemon-unwritten-plain check-daemon-unwritten-asan: check-%: $(B)/unit/%
 CHECK_TARGETS += check-daemon-unwritten-plain check-daemon-unwritten-asan
 .PHONY: check-daemon-unwritten-plain check-daemon-unwritten-asan
 
+$(foreach v,plain asan,$(call program,$(B)/unit/daemon-filemap-$(v),$(v),selftests/unit/daemon_filemap.c \
+	daemon/link/filemap.c,-Wl$(comma)--wrap=munmap $(shell $(PKGCONF) --libs check 2>/dev/null)))
+check-daemon-filemap-plain check-daemon-filemap-asan: check-%: $(B)/unit/%
+	scripts/tally run unit/$* $<
+CHECK_TARGETS += check-daemon-filemap-plain check-daemon-filemap-asan
+.PHONY: check-daemon-filemap-plain check-daemon-filemap-asan
+
 # All interleavings of the poller's sleep, and many of its threads.
 soak-model:
 	scripts/tally run model/door selftests/model/run.sh

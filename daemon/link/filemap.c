@@ -70,10 +70,19 @@ static uint64_t end(const struct moment *begin)
 	return ns;
 }
 
+void *filemap_map_untimed(int fd, size_t bytes)
+{
+	void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (base != MAP_FAILED)
+		madvise(base, bytes, MADV_DONTFORK);
+	return base;
+}
+
 void *filemap_map(int fd, size_t bytes, uint64_t *ns)
 {
 	struct moment m = begin();
-	void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	void *base = filemap_map_untimed(fd, bytes);
 	int err = errno;
 
 	*ns = end(&m);
@@ -81,10 +90,30 @@ void *filemap_map(int fd, size_t bytes, uint64_t *ns)
 	return base;
 }
 
+/* The last piece of what is left, so that this is where it was. */
+static size_t unmap_piece(void *base, size_t bytes)
+{
+	size_t piece = bytes % FILEMAP_PIECE ? bytes % FILEMAP_PIECE : FILEMAP_PIECE;
+
+	munmap((char *)base + bytes - piece, piece);
+	return bytes - piece;
+}
+
+void filemap_unmap_untimed(void *base, size_t bytes)
+{
+	while (bytes)
+		bytes = unmap_piece(base, bytes);
+}
+
 uint64_t filemap_unmap(void *base, size_t bytes)
 {
-	struct moment m = begin();
+	uint64_t ns = 0;
 
-	munmap(base, bytes);
-	return end(&m);
+	while (bytes) {
+		struct moment m = begin();
+
+		bytes = unmap_piece(base, bytes);
+		ns += end(&m);
+	}
+	return ns;
 }

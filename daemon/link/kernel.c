@@ -15,6 +15,7 @@
 #include "daemon/complaints.h"
 #include "daemon/dispatch/host.h"
 #include "daemon/dispatch/poller.h"
+#include "daemon/link/filemap.h"
 #include "daemon/link/holdings.h"
 #include "daemon/link/kernel.h"
 #include "daemon/link/link.h"
@@ -162,7 +163,7 @@ static struct mapping *map_buffer(struct kernel_link *k, uint64_t id)
 	kb->map.bytes = a.bytes;
 	kb->map.serial = mapping_serial();
 	kb->map.lazy = a.flags & ARAX_BUFFER_EXPLICIT;
-	kb->map.base = mmap(NULL, a.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, a.fd, 0);
+	kb->map.base = filemap_map_untimed(a.fd, a.bytes);
 	if (kb->map.base == MAP_FAILED) {
 		err = -errno;
 		if (complaints_say_now(&k->not_mapped, a.uid, &unsaid))
@@ -187,7 +188,7 @@ forget:
 unguard:
 	guard_remove(kb->map.guard);
 unmap:
-	munmap(kb->map.base, a.bytes);
+	filemap_unmap_untimed(kb->map.base, a.bytes);
 give:
 	holder_give(kb->holder, BUFFER_FDS, BUFFER_MAPS);
 free:
@@ -217,7 +218,7 @@ static void unmap_buffer(struct kernel_buffer *kb)
 {
 	hostmap_remove(&kb->map);
 	guard_remove(kb->map.guard);
-	munmap(kb->map.base, kb->map.bytes);
+	filemap_unmap_untimed(kb->map.base, kb->map.bytes);
 	close(kb->map.fd);
 	holder_given(kb->holder, BUFFER_FDS, BUFFER_MAPS);
 	free(kb);
