@@ -2,7 +2,7 @@
 # araxd.
 
 # Runners, and araxd's end of workers.
-RUNNER_SRCS := $(addprefix daemon/worker/,cgroup.c idmap.c lane.c mounts.c pool.c runner.c spawn.c turn.c worker.c)
+RUNNER_SRCS := $(addprefix daemon/worker/,cgroup.c idmap.c lane.c mounts.c pool.c runner.c spawn.c turn.c worker.c) daemon/child.c
 
 ARAXD_LIB_SRCS := daemon/cgroups.c daemon/complaints.c daemon/log.c daemon/reason.c daemon/config.c daemon/options.c \
 		  $(sort $(wildcard daemon/dispatch/*.c daemon/graph/*.c daemon/link/*.c \
@@ -118,6 +118,13 @@ check-daemon-filemap-plain check-daemon-filemap-asan: check-%: $(B)/unit/%
 	scripts/tally run unit/$* $<
 CHECK_TARGETS += check-daemon-filemap-plain check-daemon-filemap-asan
 .PHONY: check-daemon-filemap-plain check-daemon-filemap-asan
+
+$(foreach v,plain asan,$(call program,$(B)/unit/daemon-child-$(v),$(v),selftests/unit/daemon_child.c \
+	daemon/child.c,$(shell $(PKGCONF) --libs check 2>/dev/null)))
+check-daemon-child-plain check-daemon-child-asan: check-%: $(B)/unit/%
+	scripts/tally run unit/$* $<
+CHECK_TARGETS += check-daemon-child-plain check-daemon-child-asan
+.PHONY: check-daemon-child-plain check-daemon-child-asan
 
 # All interleavings of the poller's sleep, and many of its threads.
 soak-model:

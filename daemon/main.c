@@ -15,6 +15,7 @@
 
 #include "daemon/backends/device.h"
 #include "daemon/cgroups.h"
+#include "daemon/child.h"
 #include "daemon/config.h"
 #include "daemon/dispatch/models.h"
 #include "daemon/dispatch/poller.h"
@@ -502,7 +503,9 @@ int main(int argc, char **argv)
 	if (load_config(&d))
 		return 1;
 	raise_limits();
-	ret = take_signals(&d);
+	ret = child_reserve();
+	if (!ret)
+		ret = take_signals(&d);
 	if (!ret)
 		ret = guard_init();
 	if (!ret)

@@ -72,7 +72,7 @@ endif
 BACKENDS_SRCS := $(addprefix daemon/backends/,addresses.c cpu.c cpulist.c device.c gang.c line.c options.c params.c plugin.c sim.c stacks.c streams.c) \
 		 $(OPENCL_SRCS) $(GPU_SRCS) $(XRT_SRCS) $(ABSENT_SRCS) \
 		 $(addprefix daemon/backends/apart/,apart.c buffers.c calls.c channel.c device.c helper.c lanes.c) \
-		 daemon/libexec.c daemon/notify.c daemon/memory/hostmap.c daemon/worker/idmap.c \
+		 daemon/child.c daemon/libexec.c daemon/notify.c daemon/memory/hostmap.c daemon/worker/idmap.c \
 		 $(addprefix daemon/filters/,delay.c error.c stats.c)
 
 # What drives a GPU that can't be driven in araxd any more.  For tests in each variant: a

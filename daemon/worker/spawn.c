@@ -26,6 +26,7 @@
 #include <linux/capability.h>
 
 #include "daemon/backends/opencl/drivers.h"
+#include "daemon/child.h"
 #include "daemon/worker/mounts.h"
 
 #define FOREIGN_STACK	(8u << 20)
@@ -326,28 +327,23 @@ static void make_texts(struct texts *t, const struct spawn *s, bool root)
 		 WORKER_SCRATCH_BYTES, uid, gid);
 }
 
-/* The C library has no call for a fork() into namespaces. */
-static pid_t fork_into(unsigned long flags)
-{
-	return flags ? (pid_t)syscall(SYS_clone, flags | SIGCHLD, 0, 0, 0, 0) : fork();
-}
-
 pid_t spawn_worker(const struct spawn *s)
 {
+	enum { FIRST = WORKER_FD_SOCKET, NR = WORKER_NR_FDS - FIRST };
 	bool root = syscall(SYS_geteuid) == 0;
+	int give[NR + 1], have[NR + 1];
 	pid_t parent = getpid(), pid;
+	struct spawn its = *s;
 	struct texts texts;
-	sigset_t all, old;
 
 	make_texts(&texts, s, root);
-	/* No handler of araxd's may run in the child. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	pid = fork_into(namespaces(s, root));
-	if (!pid)
-		child(s, &texts, parent, root);
-	if (pid < 0)
-		pid = -errno;
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	memcpy(give, s->fds + FIRST, NR * sizeof(*give));
+	give[NR] = s->cgroup;
+	pid = child_begin(namespaces(s, root), give, NR + 1, have);
+	if (!pid) {
+		memcpy(its.fds + FIRST, have, NR * sizeof(*have));
+		its.cgroup = have[NR];
+		child(&its, &texts, parent, root);
+	}
 	return pid;
 }

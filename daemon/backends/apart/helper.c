@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/child.h"
 #include "daemon/log.h"
 
 #define RESULT_MIN	(-4095)
@@ -47,10 +48,9 @@ struct helper {
 /* ------------------------------------------------------------------ */
 /* The child                                                             */
 
-/* What it is given in its places, /dev/null for 0 and 1, the log for 2; nothing else. */
-static int place_fds(const struct helper *h)
+/* What it is @given in its places, /dev/null for 0 and 1, the log for 2; nothing else. */
+static int place_fds(const int *given)
 {
-	const int given[] = { h->theirs, h->log, h->program };
 	int high[3], null;
 
 	/* Above all places first, so that no move overwrites a source. */
@@ -84,12 +84,12 @@ static void reset_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static _Noreturn void child(const struct helper *h, pid_t parent)
+static _Noreturn void child(const struct helper *h, const int *given, pid_t parent)
 {
 	char *const argv[] = { (char *)"arax-device", (char *)h->level, (char *)h->format, NULL };
 
 	/* A session of its own: an interrupt from the terminal is araxd's, which has to end first. */
-	if (place_fds(h) || setsid() < 0)
+	if (place_fds(given) || setsid() < 0)
 		_exit(127);
 	reset_signals();
 	/* When the watcher ends, as all threads do with araxd, which may have gone before. */
@@ -101,21 +101,15 @@ static _Noreturn void child(const struct helper *h, pid_t parent)
 
 static int spawn(struct helper *h)
 {
+	const int fds[] = { h->theirs, h->log, h->program };
 	pid_t parent = getpid();
-	sigset_t all, old;
-	int err = 0;
+	int given[3], err = 0;
 
-	/* No handler of araxd's may run in the child. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	h->pid = fork();
+	h->pid = child_begin(0, fds, 3, given);
 	if (!h->pid)
-		child(h, parent);
+		child(h, given, parent);
 	if (h->pid < 0)
-		err = -errno;
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (err)
-		return err;
+		return (int)h->pid;
 	h->pidfd = (int)syscall(SYS_pidfd_open, h->pid, 0);
 	if (h->pidfd < 0) {
 		err = -errno;
