@@ -223,6 +223,29 @@ START_TEST(references)
 }
 END_TEST
 
+/* Products of no terms, or of some that don't count: c = beta c is left, or x = 0. */
+START_TEST(no_terms)
+{
+	static const double alphas[] = { 0, NAN, INFINITY, -INFINITY, 1 };
+	struct tried e = { 0 };
+
+	open_all(variants[0]);
+	while (next_case(&e)) {
+		for (uint32_t round = 0; round < 15; round++) {
+			struct trial t;
+
+			trial_open(&t, e.c, SIZE_SOME);
+			if (blas_without_terms(&t, alphas[round % 5]) &&
+			    has_run(&e, &t, run(&t, e.kernel, some_grid(), BLOCK), "without terms"))
+				trial_check(&t, e.k->sig.abi.access);
+			trial_close(&t);
+		}
+		unload(&e);
+	}
+	close_all();
+}
+END_TEST
+
 /* Ranges that are too short by one byte, or empty: refused as on the CPU, nothing written. */
 START_TEST(lengths_are_checked)
 {
@@ -726,6 +749,7 @@ static Suite *case_suite(const char *name, int nr, SFun before)
 		tcase_add_checked_fixture(a, before, NULL);
 	}
 	tcase_add_loop_test(t, references, 0, nr);
+	tcase_add_test(t, no_terms);
 	tcase_add_test(t, behind_a_failure);
 	if (WITH_RACES) {
 		tcase_add_test(t, rows_share_the_items);

@@ -111,6 +111,26 @@ START_TEST(references)
 }
 END_TEST
 
+/* Products of no terms, or of some that don't count: c = beta c is left, or x = 0. */
+START_TEST(no_terms)
+{
+	static const double alphas[] = { 0, NAN, INFINITY, -INFINITY, 1 };
+	const struct std_case *c;
+
+	for (size_t i = 0; (c = std_case_at(i)); i++)
+		for (uint32_t round = 0; round < 25; round++) {
+			struct trial t;
+
+			trial_open(&t, c, SIZE_SOME);
+			if (blas_without_terms(&t, alphas[round % 5]) && registry_find(registry, c->name)) {
+				ck_assert_int_eq(run_spans(function_of(c->name), &t, 1), 0);
+				trial_check(&t, kernel_of(c)->sig.abi.access);
+			}
+			trial_close(&t);
+		}
+}
+END_TEST
+
 static void refused(arax_kernel_fn *fn, const struct trial *t, const char *why)
 {
 	int err = run_spans(fn, t, 1);
@@ -958,6 +978,7 @@ int main(void)
 	tcase_add_loop_test(t, bad_arguments, 0, NR_BAD);
 	tcase_add_loop_test(t, work_is_what_it_takes, 0, NR_WORKS);
 	tcase_add_test(t, sizes_are_of_elements);
+	tcase_add_test(t, no_terms);
 	tcase_add_test(t, spmv_contents);
 	tcase_add_test(t, scratch_is_limited);
 	tcase_add_test(t, small_scratch_is_for_all);
