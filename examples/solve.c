@@ -192,9 +192,15 @@ static double largest_error(const struct system *s)
 	const double *x = arax_buffer_data(s->x);
 	double most = 0;
 
-	for (uint32_t i = 0; i < s->order; i++)
-		if (!(fabs(x[i] - solution(i)) <= most))
-			most = fabs(x[i] - solution(i));
+	for (uint32_t i = 0; i < s->order; i++) {
+		double error = fabs(x[i] - solution(i));
+
+		/* Compared with the others it would be forgotten. */
+		if (isnan(error))
+			return error;
+		if (error > most)
+			most = error;
+	}
 	return most;
 }
 
