@@ -18,6 +18,7 @@
 
 #define MAX_ORDER	32768u
 #define MAX_TILES	128u	/* in a row */
+#define MAX_TILE	10304u	/* on a side: a product of larger ones is more than a launch may be */
 
 #define SAID		1	/* in place of an error whose text is Arax's */
 
@@ -285,8 +286,8 @@ static int usage(int status)
 	fprintf(status ? stderr : stdout,
 		"usage: solve [--order N] [--tile N] [--report FILE]\n"
 		"Solve N linear equations (2048; at most %u) by Cholesky's factorisation, in tiles of\n"
-		"N x N numbers (256; at most %u of them in a row of the matrix).\n",
-		MAX_ORDER, MAX_TILES);
+		"N x N numbers (256; at most %u, and at most %u of them in a row of the matrix).\n",
+		MAX_ORDER, MAX_TILE, MAX_TILES);
 	return status;
 }
 
@@ -319,6 +320,14 @@ int main(int argc, char **argv)
 		default:
 			return usage(c == 'h' ? 0 : 2);
 		}
+	}
+	/* It would be memory for nothing. */
+	if (s.tile > s.order)
+		s.tile = s.order;
+	if (s.tile > MAX_TILE) {
+		fprintf(stderr, "solve: tiles of %u are more than %u, which is the most that a launch may multiply: take smaller ones\n",
+			s.tile, MAX_TILE);
+		return usage(2);
 	}
 	s.tiles = (s.order + s.tile - 1) / s.tile;
 	if (s.tiles > MAX_TILES) {
