@@ -27,6 +27,8 @@
 #define TRANS_A		4u
 #define TRANS_B		8u
 
+enum which { POTRF, TRSM, SYRK, GEMM, GEMV, NR_KERNELS };
+
 struct potrf { uint32_t n, flags; };
 struct trsm { double alpha; uint32_t m, n, flags, pad; };
 struct syrk { double alpha, beta; uint32_t n, k, flags, pad; };
@@ -36,6 +38,7 @@ struct gemv { double alpha, beta; uint32_t m, n, flags, pad; };
 struct system {
 	struct arax *ax;
 	struct arax_queue *queue;
+	struct arax_kernel kernels[NR_KERNELS];
 	struct arax_buffer *a, *x;	/* the tiles of A's lower triangle, then L's; b, then x */
 	uint32_t order, tile, tiles;
 	struct arax_event *events;
@@ -75,19 +78,16 @@ static struct arax_range part_of_x(const struct system *s, uint32_t access, uint
 }
 
 /* After an error nothing more is launched. */
-static void launch(struct system *s, const char *name, const void *args, size_t arg_len,
+static void launch(struct system *s, enum which kernel, const void *args, size_t arg_len,
 		   const struct arax_range *ranges, size_t nr_ranges)
 {
 	/* Groups of 64 for 32 x 32 numbers each: what suits OpenCL devices; cores don't mind. */
 	uint32_t side = (s->tile + 31) / 32;
 	struct arax_grid grid = { { side, side, 1 }, { 64, 1, 1 } };
-	struct arax_kernel kernel;
 
 	if (!s->error)
-		s->error = arax_kernel_find(s->ax, name, arax_deadline(2000000000), &kernel);
-	if (!s->error)
-		s->error = arax_launch(s->queue, &kernel, grid, args, arg_len, ranges, nr_ranges,
-				       &s->events[s->nr]);
+		s->error = arax_launch(s->queue, &s->kernels[kernel], grid, args, arg_len, ranges,
+				       nr_ranges, &s->events[s->nr]);
 	if (!s->error)
 		s->nr++;
 }
@@ -97,22 +97,22 @@ static void factorise(struct system *s)
 	for (uint32_t k = 0; k < s->tiles; k++) {
 		struct potrf potrf = { rows(s, k), 0 };
 
-		launch(s, "potrf_f64", ARAX_ARGS(potrf), ARAX_RANGES(tile(s, ARAX_INOUT, k, k)));
+		launch(s, POTRF, ARAX_ARGS(potrf), ARAX_RANGES(tile(s, ARAX_INOUT, k, k)));
 		for (uint32_t i = k + 1; i < s->tiles; i++) {
 			struct trsm trsm = { 1, rows(s, i), rows(s, k), RIGHT | TRANS_A, 0 };
 
-			launch(s, "trsm_f64", ARAX_ARGS(trsm),
+			launch(s, TRSM, ARAX_ARGS(trsm),
 			       ARAX_RANGES(tile(s, ARAX_IN, k, k), tile(s, ARAX_INOUT, i, k)));
 		}
 		for (uint32_t j = k + 1; j < s->tiles; j++) {
 			struct syrk syrk = { -1, 1, rows(s, j), rows(s, k), 0, 0 };
 
-			launch(s, "syrk_f64", ARAX_ARGS(syrk),
+			launch(s, SYRK, ARAX_ARGS(syrk),
 			       ARAX_RANGES(tile(s, ARAX_IN, j, k), tile(s, ARAX_INOUT, j, j)));
 			for (uint32_t i = j + 1; i < s->tiles; i++) {
 				struct gemm gemm = { -1, 1, rows(s, i), rows(s, j), rows(s, k), TRANS_B };
 
-				launch(s, "gemm_f64", ARAX_ARGS(gemm),
+				launch(s, GEMM, ARAX_ARGS(gemm),
 				       ARAX_RANGES(tile(s, ARAX_IN, i, k), tile(s, ARAX_IN, j, k),
 						   tile(s, ARAX_INOUT, i, j)));
 			}
@@ -126,7 +126,7 @@ static void subtract(struct system *s, uint32_t row, uint32_t column, uint32_t f
 {
 	struct gemv gemv = { -1, 1, rows(s, row), rows(s, column), flags, 0 };
 
-	launch(s, "gemv_f64", ARAX_ARGS(gemv),
+	launch(s, GEMV, ARAX_ARGS(gemv),
 	       ARAX_RANGES(tile(s, ARAX_IN, row, column), part_of_x(s, ARAX_IN, k),
 			   part_of_x(s, ARAX_INOUT, i)));
 }
@@ -135,7 +135,7 @@ static void substitute(struct system *s, uint32_t k, uint32_t flags)
 {
 	struct trsm trsm = { 1, rows(s, k), 1, flags, 0 };
 
-	launch(s, "trsm_f64", ARAX_ARGS(trsm),
+	launch(s, TRSM, ARAX_ARGS(trsm),
 	       ARAX_RANGES(tile(s, ARAX_IN, k, k), part_of_x(s, ARAX_INOUT, k)));
 }
 
@@ -215,6 +215,18 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+static int find_kernels(struct system *s)
+{
+	static const char *const names[NR_KERNELS] = {
+		[POTRF] = "potrf_f64", [TRSM] = "trsm_f64", [SYRK] = "syrk_f64", [GEMM] = "gemm_f64",
+		[GEMV] = "gemv_f64",
+	};
+
+	for (int i = 0; i < NR_KERNELS && !s->error; i++)
+		s->error = arax_kernel_find(s->ax, names[i], arax_deadline(2000000000), &s->kernels[i]);
+	return s->error;
+}
+
 static int create(struct system *s)
 {
 	uint32_t n = s->tiles;
@@ -226,7 +238,8 @@ static int create(struct system *s)
 		fprintf(stderr, "solve: no memory for %u events\n", s->max);
 		return SAID;
 	}
-	s->error = arax_buffer_create(s->ax, n * (n + 1ull) / 2 * tile_bytes(s), 0, &s->a);
+	if (!find_kernels(s))
+		s->error = arax_buffer_create(s->ax, n * (n + 1ull) / 2 * tile_bytes(s), 0, &s->a);
 	if (!s->error)
 		s->error = arax_buffer_create(s->ax, s->order * sizeof(double), 0, &s->x);
 	if (!s->error)
