@@ -223,9 +223,11 @@ static __device__ void gemv(const T *a, uint64_t na, const T *x, uint64_t nx, T 
 	}
 }
 
-ARAX_GPU_KERNEL arax_blas_gemm_f64(const double *a, uint64_t na, const double *b, uint64_t nb,
-				   double *c, uint64_t nc, double alpha, double beta, uint32_t m,
-				   uint32_t n, uint32_t k, uint32_t flags, arax_gpu_result result)
+/* With more registers than these leave a thread, the driver would refuse the largest blocks. */
+ARAX_GPU_KERNEL __launch_bounds__(1024)
+arax_blas_gemm_f64(const double *a, uint64_t na, const double *b, uint64_t nb, double *c, uint64_t nc,
+		   double alpha, double beta, uint32_t m, uint32_t n, uint32_t k, uint32_t flags,
+		   arax_gpu_result result)
 {
 	__shared__ strips<double, SIDE> s;
 
@@ -234,9 +236,10 @@ ARAX_GPU_KERNEL arax_blas_gemm_f64(const double *a, uint64_t na, const double *b
 	gemm(a, na, b, nb, c, nc, alpha, beta, m, n, k, flags, result, &s);
 }
 
-ARAX_GPU_KERNEL arax_blas_gemm_f32(const float *a, uint64_t na, const float *b, uint64_t nb, float *c,
-				   uint64_t nc, float alpha, float beta, uint32_t m, uint32_t n,
-				   uint32_t k, uint32_t flags, arax_gpu_result result)
+ARAX_GPU_KERNEL __launch_bounds__(1024)
+arax_blas_gemm_f32(const float *a, uint64_t na, const float *b, uint64_t nb, float *c, uint64_t nc,
+		   float alpha, float beta, uint32_t m, uint32_t n, uint32_t k, uint32_t flags,
+		   arax_gpu_result result)
 {
 	__shared__ strips<float, SIDE> s;
 

@@ -223,9 +223,9 @@ arax_blas_trsm_f64(const double *a, uint64_t na, double *b, uint64_t nb, double 
 		}
 }
 
-ARAX_GPU_KERNEL arax_blas_syrk_f64(const double *a, uint64_t na, double *c, uint64_t nc, double alpha,
-				   double beta, uint32_t n, uint32_t k, uint32_t flags,
-				   arax_gpu_result result)
+ARAX_GPU_KERNEL __launch_bounds__(1024)
+arax_blas_syrk_f64(const double *a, uint64_t na, double *c, uint64_t nc, double alpha, double beta,
+		   uint32_t n, uint32_t k, uint32_t flags, arax_gpu_result result)
 {
 	__shared__ strips<double, SIDE> s;
 	const bool upper = flags & BLAS_UPPER, turn = flags & BLAS_TRANS_A;
