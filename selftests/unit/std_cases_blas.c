@@ -199,6 +199,17 @@ static double in_triangle(const struct trial *t, uint64_t order, uint32_t flags,
 	return (flags & BLAS_UPPER ? row < column : row > column) ? a[row + column * order] : 0;
 }
 
+/* What nobody may read is no number: the other triangle, and with UNIT the diagonal. */
+static void hide_unused(double *a, uint64_t order, uint32_t flags)
+{
+	for (uint64_t i = 0; i < order * order; i++) {
+		uint64_t row = i % order, column = i / order;
+
+		if (row == column ? flags & BLAS_UNIT : (row < column) != !!(flags & BLAS_UPPER))
+			a[i] = NAN;
+	}
+}
+
 static void make_trsm(struct trial *t)
 {
 	uint32_t most = t->size == SIZE_HUGE ? 250 : 70;
@@ -214,6 +225,8 @@ static void make_trsm(struct trial *t)
 	/* So that solutions don't grow: each row is outweighed by its diagonal. */
 	for (uint64_t i = 0; i < (uint64_t)order * order; i++)
 		x[i] = i % (order + 1ull) ? x[i] / order : 1 + fabs(x[i]);
+	if (trial_random(2))
+		hide_unused(x, order, a.flags);
 	x = add_doubles(t, (uint64_t)a.m * a.n, -1, 1);
 	if (a.alpha == 0)
 		memset(x, 0xff, t->r[1].length);
