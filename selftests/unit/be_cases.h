@@ -683,7 +683,7 @@ static void any_launch(struct tried *e, const uint32_t *words, uint32_t nr, cons
 	if (wanted <= 0) {
 		err = run(&t, e->kernel, grid, BLOCK);
 		/* Of a matrix it is the contents that are refused, row by row, or on the way. */
-		if (err && strcmp(t.c->name, "spmv") && err != -EDOM)
+		if (err && strcmp(t.c->name, "spmv") && !(err == -EDOM && factorises(e)))
 			trial_check_untouched(&t, " by a refused launch");
 		/* Where it is rounding that decides whether there are factors. */
 		if (factorises(e) && (!err || err == -EDOM) && wanted != -EINVAL)
