@@ -18,6 +18,7 @@
 
 #define MAX_ORDER	32768u
 #define MAX_TILES	128u	/* in a row */
+#define MAX_TILE	10304u	/* on a side: a product of larger ones is more than a launch may be */
 
 #define SAID		1	/* in place of an error whose text is Arax's */
 
@@ -25,6 +26,8 @@
 #define RIGHT		2u
 #define TRANS_A		4u
 #define TRANS_B		8u
+
+enum which { POTRF, TRSM, SYRK, GEMM, GEMV, NR_KERNELS };
 
 struct potrf { uint32_t n, flags; };
 struct trsm { double alpha; uint32_t m, n, flags, pad; };
@@ -35,6 +38,7 @@ struct gemv { double alpha, beta; uint32_t m, n, flags, pad; };
 struct system {
 	struct arax *ax;
 	struct arax_queue *queue;
+	struct arax_kernel kernels[NR_KERNELS];
 	struct arax_buffer *a, *x;	/* the tiles of A's lower triangle, then L's; b, then x */
 	uint32_t order, tile, tiles;
 	struct arax_event *events;
@@ -74,19 +78,16 @@ static struct arax_range part_of_x(const struct system *s, uint32_t access, uint
 }
 
 /* After an error nothing more is launched. */
-static void launch(struct system *s, const char *name, const void *args, size_t arg_len,
+static void launch(struct system *s, enum which kernel, const void *args, size_t arg_len,
 		   const struct arax_range *ranges, size_t nr_ranges)
 {
 	/* Groups of 64 for 32 x 32 numbers each: what suits OpenCL devices; cores don't mind. */
 	uint32_t side = (s->tile + 31) / 32;
 	struct arax_grid grid = { { side, side, 1 }, { 64, 1, 1 } };
-	struct arax_kernel kernel;
 
 	if (!s->error)
-		s->error = arax_kernel_find(s->ax, name, arax_deadline(2000000000), &kernel);
-	if (!s->error)
-		s->error = arax_launch(s->queue, &kernel, grid, args, arg_len, ranges, nr_ranges,
-				       &s->events[s->nr]);
+		s->error = arax_launch(s->queue, &s->kernels[kernel], grid, args, arg_len, ranges,
+				       nr_ranges, &s->events[s->nr]);
 	if (!s->error)
 		s->nr++;
 }
@@ -96,22 +97,22 @@ static void factorise(struct system *s)
 	for (uint32_t k = 0; k < s->tiles; k++) {
 		struct potrf potrf = { rows(s, k), 0 };
 
-		launch(s, "potrf_f64", ARAX_ARGS(potrf), ARAX_RANGES(tile(s, ARAX_INOUT, k, k)));
+		launch(s, POTRF, ARAX_ARGS(potrf), ARAX_RANGES(tile(s, ARAX_INOUT, k, k)));
 		for (uint32_t i = k + 1; i < s->tiles; i++) {
 			struct trsm trsm = { 1, rows(s, i), rows(s, k), RIGHT | TRANS_A, 0 };
 
-			launch(s, "trsm_f64", ARAX_ARGS(trsm),
+			launch(s, TRSM, ARAX_ARGS(trsm),
 			       ARAX_RANGES(tile(s, ARAX_IN, k, k), tile(s, ARAX_INOUT, i, k)));
 		}
 		for (uint32_t j = k + 1; j < s->tiles; j++) {
 			struct syrk syrk = { -1, 1, rows(s, j), rows(s, k), 0, 0 };
 
-			launch(s, "syrk_f64", ARAX_ARGS(syrk),
+			launch(s, SYRK, ARAX_ARGS(syrk),
 			       ARAX_RANGES(tile(s, ARAX_IN, j, k), tile(s, ARAX_INOUT, j, j)));
 			for (uint32_t i = j + 1; i < s->tiles; i++) {
 				struct gemm gemm = { -1, 1, rows(s, i), rows(s, j), rows(s, k), TRANS_B };
 
-				launch(s, "gemm_f64", ARAX_ARGS(gemm),
+				launch(s, GEMM, ARAX_ARGS(gemm),
 				       ARAX_RANGES(tile(s, ARAX_IN, i, k), tile(s, ARAX_IN, j, k),
 						   tile(s, ARAX_INOUT, i, j)));
 			}
@@ -125,7 +126,7 @@ static void subtract(struct system *s, uint32_t row, uint32_t column, uint32_t f
 {
 	struct gemv gemv = { -1, 1, rows(s, row), rows(s, column), flags, 0 };
 
-	launch(s, "gemv_f64", ARAX_ARGS(gemv),
+	launch(s, GEMV, ARAX_ARGS(gemv),
 	       ARAX_RANGES(tile(s, ARAX_IN, row, column), part_of_x(s, ARAX_IN, k),
 			   part_of_x(s, ARAX_INOUT, i)));
 }
@@ -134,7 +135,7 @@ static void substitute(struct system *s, uint32_t k, uint32_t flags)
 {
 	struct trsm trsm = { 1, rows(s, k), 1, flags, 0 };
 
-	launch(s, "trsm_f64", ARAX_ARGS(trsm),
+	launch(s, TRSM, ARAX_ARGS(trsm),
 	       ARAX_RANGES(tile(s, ARAX_IN, k, k), part_of_x(s, ARAX_INOUT, k)));
 }
 
@@ -192,9 +193,15 @@ static double largest_error(const struct system *s)
 	const double *x = arax_buffer_data(s->x);
 	double most = 0;
 
-	for (uint32_t i = 0; i < s->order; i++)
-		if (!(fabs(x[i] - solution(i)) <= most))
-			most = fabs(x[i] - solution(i));
+	for (uint32_t i = 0; i < s->order; i++) {
+		double error = fabs(x[i] - solution(i));
+
+		/* Compared with the others it would be forgotten. */
+		if (isnan(error))
+			return error;
+		if (error > most)
+			most = error;
+	}
 	return most;
 }
 
@@ -208,6 +215,18 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+static int find_kernels(struct system *s)
+{
+	static const char *const names[NR_KERNELS] = {
+		[POTRF] = "potrf_f64", [TRSM] = "trsm_f64", [SYRK] = "syrk_f64", [GEMM] = "gemm_f64",
+		[GEMV] = "gemv_f64",
+	};
+
+	for (int i = 0; i < NR_KERNELS && !s->error; i++)
+		s->error = arax_kernel_find(s->ax, names[i], arax_deadline(2000000000), &s->kernels[i]);
+	return s->error;
+}
+
 static int create(struct system *s)
 {
 	uint32_t n = s->tiles;
@@ -219,7 +238,8 @@ static int create(struct system *s)
 		fprintf(stderr, "solve: no memory for %u events\n", s->max);
 		return SAID;
 	}
-	s->error = arax_buffer_create(s->ax, n * (n + 1ull) / 2 * tile_bytes(s), 0, &s->a);
+	if (!find_kernels(s))
+		s->error = arax_buffer_create(s->ax, n * (n + 1ull) / 2 * tile_bytes(s), 0, &s->a);
 	if (!s->error)
 		s->error = arax_buffer_create(s->ax, s->order * sizeof(double), 0, &s->x);
 	if (!s->error)
@@ -279,8 +299,8 @@ static int usage(int status)
 	fprintf(status ? stderr : stdout,
 		"usage: solve [--order N] [--tile N] [--report FILE]\n"
 		"Solve N linear equations (2048; at most %u) by Cholesky's factorisation, in tiles of\n"
-		"N x N numbers (256; at most %u of them in a row of the matrix).\n",
-		MAX_ORDER, MAX_TILES);
+		"N x N numbers (256; at most %u, and at most %u of them in a row of the matrix).\n",
+		MAX_ORDER, MAX_TILE, MAX_TILES);
 	return status;
 }
 
@@ -313,6 +333,14 @@ int main(int argc, char **argv)
 		default:
 			return usage(c == 'h' ? 0 : 2);
 		}
+	}
+	/* It would be memory for nothing. */
+	if (s.tile > s.order)
+		s.tile = s.order;
+	if (s.tile > MAX_TILE) {
+		fprintf(stderr, "solve: tiles of %u are more than %u, which is the most that a launch may multiply: take smaller ones\n",
+			s.tile, MAX_TILE);
+		return usage(2);
 	}
 	s.tiles = (s.order + s.tile - 1) / s.tile;
 	if (s.tiles > MAX_TILES) {

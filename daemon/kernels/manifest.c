@@ -165,6 +165,23 @@ static int add_factor(struct where *w, struct manifest_kernel *k, json_t *factor
 	return err ? fail(w, err, "%s: work: 'product' %s", k->sig.name, why) : 0;
 }
 
+/* One sum, which need not be there. */
+static int get_sum(struct where *w, struct manifest_kernel *k, json_t *obj, const char *key,
+		   struct steps *sum)
+{
+	char why[128];
+	const char *text;
+	int err;
+
+	if (!json_object_get(obj, key))
+		return 0;
+	err = get_string(w, k->sig.name, obj, key, STEPS_TEXT, &text);
+	if (err)
+		return err;
+	err = steps_times(sum, &k->sig, text, why, sizeof(why));
+	return err ? fail(w, err, "%s: '%s' %s", k->sig.name, key, why) : 0;
+}
+
 static int get_most(struct where *w, struct manifest_kernel *k, json_t *obj, const char *key,
 		    uint64_t *most)
 {
@@ -180,7 +197,7 @@ static int get_most(struct where *w, struct manifest_kernel *k, json_t *obj, con
 /* What a launch may be at most, where nothing could end it. */
 static int parse_work(struct where *w, struct manifest_kernel *k, json_t *obj)
 {
-	static const char *const known[] = { "product", "most", "gpus", NULL };
+	static const char *const known[] = { "product", "most", "gpus", "busy", NULL };
 	json_t *product, *factor;
 	size_t i;
 	int err = obj ? check_keys(w, "work", obj, known) : 0;
@@ -197,6 +214,8 @@ static int parse_work(struct where *w, struct manifest_kernel *k, json_t *obj)
 	k->work.most_gpu = k->work.most;
 	if (!err && json_object_get(obj, "gpus"))
 		err = get_most(w, k, obj, "gpus", &k->work.most_gpu);
+	if (!err)
+		err = get_sum(w, k, obj, "busy", &k->work.busy);
 	if (err)
 		return err;
 	json_array_foreach(product, i, factor) {
@@ -205,22 +224,6 @@ static int parse_work(struct where *w, struct manifest_kernel *k, json_t *obj)
 			return err;
 	}
 	return 0;
-}
-
-/* What the time of a launch goes by, where that is not the product, or there is no bound. */
-static int parse_size(struct where *w, struct manifest_kernel *k, json_t *obj)
-{
-	char why[128];
-	const char *text;
-	int err;
-
-	if (!json_object_get(obj, "size"))
-		return 0;
-	err = get_string(w, k->sig.name, obj, "size", STEPS_TEXT, &text);
-	if (err)
-		return err;
-	err = steps_times(&k->size, &k->sig, text, why, sizeof(why));
-	return err ? fail(w, err, "%s: 'size' %s", k->sig.name, why) : 0;
 }
 
 static int parse_kernel(struct where *w, struct manifest *m, size_t index, json_t *obj)
@@ -261,7 +264,7 @@ static int parse_kernel(struct where *w, struct manifest *m, size_t index, json_
 			    k->sig.name);
 	err = parse_work(w, k, json_object_get(obj, "work"));
 	if (!err)
-		err = parse_size(w, k, obj);
+		err = get_sum(w, k, obj, "size", &k->size);
 	if (err)
 		return err;
 

@@ -34,9 +34,10 @@ enum kernel_addressing {
 /*
  * What a launch may be at most, and on a GPU.  Nothing is said of its steps: its work goes by its
  * ranges' lengths, or it can be ended.
+ * @busy: work-groups that it has something for; nothing is said: for all
  */
 struct kernel_work {
-	struct steps steps;
+	struct steps steps, busy;
 	uint64_t most, most_gpu;
 };
 

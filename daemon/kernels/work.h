@@ -6,7 +6,7 @@
  * client's death.  Where its work is a product of its arguments, small buffers can make days of it.
  * So its manifest gives that product a bound, which holds for all of its implementations.  GPUs,
  * which are that much faster, may have another one; and there each thread has its own, since a
- * client's grid may have few.
+ * client's grid may have few; nor does a grid of many help a kernel that is few groups' work.
  */
 #ifndef ARAX_DAEMON_KERNELS_WORK_H
 #define ARAX_DAEMON_KERNELS_WORK_H

@@ -124,7 +124,8 @@ solves() {
 	for kind in cpu opencl cpu,opencl; do
 		solved "$kind" --config "$work/turns.conf" "$examples/solve" --order 1001 --tile 100 || return 1
 	done
-	solved opencl "$examples/solve" --order 77 --tile 100 && solved opencl "$examples/solve" --order 1 --tile 1
+	# Of tiles that are larger than the matrix it has one as large.
+	solved opencl "$examples/solve" --order 77 --tile 32768 && solved opencl "$examples/solve" --order 1 --tile 1
 }
 if [ -e build/lib/arax/kernels/arax-blas.so ]; then
 	check "solve: on each kind, and on both at once" solves
@@ -132,6 +133,52 @@ else
 	n=$((n + 1))
 	echo "ok $n - solve # SKIP arax-blas was not built: no libopenblas-openmp-dev"
 fi
+
+# By kernels that find all unknowns but the first.
+mkdir "$work/wrong"
+cat >"$work/wrong/wrong.c" <<'END'
+#include <arax/kernel.h>
+#include <math.h>
+
+ARAX_KERNEL int nothing(const struct arax_launch *l);
+ARAX_KERNEL int wrong(const struct arax_launch *l);
+
+int nothing(const struct arax_launch *l)
+{
+	(void)l;
+	return 0;
+}
+
+int wrong(const struct arax_launch *l)
+{
+	double *x = l->ranges[1].data;
+
+	for (int i = 0; i < 20; i++)
+		x[i] = i ? 1 + (double)(i % 10) / 10 : NAN;
+	return 0;
+}
+END
+unsolved() {
+	python3 - daemon/kernels/blas/arax-blas.json "$work/wrong/wrong.json" <<'END' &&
+import json, sys
+m = json.load(open(sys.argv[1]))
+for k in m["kernels"]:
+	symbol = "wrong" if k["signature"].startswith("trsm") else "nothing"
+	k["implementations"] = [{"kind": "cpu", "file": "wrong.so", "symbol": symbol}]
+json.dump(m, open(sys.argv[2], "w"))
+END
+		gcc -Wall -Wextra -Werror -O2 -fPIC -shared -Ilibarax/include -o "$work/wrong/wrong.so" \
+			"$work/wrong/wrong.c" && chmod 755 "$work" "$work/wrong" &&
+		chmod go-w "$work/wrong"/* || return 1
+	if "$arax" run --kind cpu --kernels "$work/wrong" "$examples/solve" --order 20 --tile 20 \
+		>"$work/unsolved" 2>&1; then
+		cat "$work/unsolved"
+		return 1
+	fi
+	cat "$work/unsolved"
+	grep -q 'largest error -\?nan$' "$work/unsolved" && grep -q 'more than rounding' "$work/unsolved"
+}
+check "solve: an unknown that is no number is an error" unsolved
 
 # The source of docs/kernels-reference.md that is C and OpenCL C at once, word for word.
 mkdir "$work/one"

@@ -45,9 +45,10 @@ static void *emulated_bytes(uint64_t address, uint64_t bytes)
 
 /*
  * Without company: no barrier has two sides then; halves that differ; and more than PARTS of
- * std_gpu.h, the others of which take no part but in barriers; and what kernels are made for.
+ * std_gpu.h, the others of which take no part but in barriers; what kernels are made for; and as
+ * many as there may be.
  */
-static const uint32_t odd_blocks[] = { 1, 7, 259, 256 };
+static const uint32_t odd_blocks[] = { 1, 7, 259, 256, 1024 };
 
 static const char *const variants[] = { "" };
 

@@ -265,6 +265,37 @@ START_TEST(gpus_have_a_bound_of_their_own)
 }
 END_TEST
 
+/* Of one thread each; those that have nothing to do don't count. */
+START_TEST(idle_groups_are_no_help)
+{
+	static const struct { uint32_t grid, block; int err; const char *or; } cases[] = {
+		{ 1, 1, -EINVAL, ", or a larger grid" }, { 2, 1, -EINVAL, ", or larger work-groups" },
+		{ 1u << 16, 1, -EINVAL, ", or larger work-groups" }, { 1, 2, -EINVAL, ", or a larger grid" },
+		{ 2, 2, 0, NULL }, { 1u << 16, 2, 0, NULL }, { 1, 4, 0, NULL },
+	};
+	struct { uint64_t a; uint32_t n, k; } args = { 0, 1u << 31, 8 };
+	struct arax_launch l = { .args = &args, .arg_len = sizeof(args) };
+	const struct kernel *k;
+	char why[REASON_LEN];
+
+	be_write(folder, "a.json", WORK("\"product\": [ \"n\", \"k\" ], \"busy\": \"k / 4\", "
+					"\"most\": 17179869184"));
+	ck_assert_int_eq(registry_load_folder(r, folder), 1);
+	k = registry_find(r, "f");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		for (int j = 0; j < 3; j++) {
+			l.grid[j] = j ? 1 : cases[i].grid;
+			l.block[j] = j ? 1 : cases[i].block;
+		}
+		ck_assert_int_eq(work_check(k, &l, true), cases[i].err);
+		ck_assert_int_eq(work_allows(k, &l, true), !cases[i].err);
+		ck_assert_int_eq(work_check(k, &l, false), 0);
+		reason_take(why);
+		ck_assert_msg(!cases[i].or || strstr(why, cases[i].or), "%zu: %s", i, why);
+	}
+}
+END_TEST
+
 #define APART(addressing, overlap) \
 	MANIFEST("{ \"signature\": \"f(in u8 x[], in u8 y[], out u8 z[], inout u8 w[])\", " \
 		 "\"addressing\": \"" addressing "\", \"overlap\": " overlap ", " \
@@ -529,6 +560,9 @@ static const struct {
 	{ WORK("\"product\": [ \"n\" ], \"most\": 1.5"), "work needs an integer 'most'" },
 	{ WORK("\"product\": [ \"n\" ], \"most\": 1, \"gpus\": 0"), "work needs an integer 'gpus'" },
 	{ WORK("\"product\": [ 1 ], \"most\": 1"), "'product' is of strings" },
+	{ WORK("\"product\": [ \"n\" ], \"most\": 1, \"busy\": 1"), "f needs a string 'busy'" },
+	{ WORK("\"product\": [ \"n\" ], \"most\": 1, \"busy\": \"a\""),
+	  "f: 'busy' may name plain arguments of type u32, and not 'a'" },
 	{ SIZE("\"size\": \"x\""), "f: 'size' may name plain arguments of type u32, and not 'x'" },
 	{ SIZE("\"size\": 5"), "f needs a string 'size'" },
 	{ SIZE("\"size\": \"\""), "f: 'size' must have 1 to 256 bytes" },
@@ -624,6 +658,7 @@ int main(void)
 	tcase_add_test(t, products_at_their_ends);
 	tcase_add_test(t, steps_are_counted);
 	tcase_add_test(t, gpus_have_a_bound_of_their_own);
+	tcase_add_test(t, idle_groups_are_no_help);
 	tcase_add_test(t, several_of_a_kind);
 	tcase_add_test(t, folder_must_be_trusted);
 	tcase_add_loop_test(t, files_must_be_trusted, 0, 2);

@@ -111,6 +111,26 @@ START_TEST(references)
 }
 END_TEST
 
+/* Products of no terms, or of some that don't count: c = beta c is left, or x = 0. */
+START_TEST(no_terms)
+{
+	static const double alphas[] = { 0, NAN, INFINITY, -INFINITY, 1 };
+	const struct std_case *c;
+
+	for (size_t i = 0; (c = std_case_at(i)); i++)
+		for (uint32_t round = 0; round < 25; round++) {
+			struct trial t;
+
+			trial_open(&t, c, SIZE_SOME);
+			if (blas_without_terms(&t, alphas[round % 5]) && registry_find(registry, c->name)) {
+				ck_assert_int_eq(run_spans(function_of(c->name), &t, 1), 0);
+				trial_check(&t, kernel_of(c)->sig.abi.access);
+			}
+			trial_close(&t);
+		}
+}
+END_TEST
+
 static void refused(arax_kernel_fn *fn, const struct trial *t, const char *why)
 {
 	int err = run_spans(fn, t, 1);
@@ -273,55 +293,96 @@ START_TEST(bad_arguments)
 }
 END_TEST
 
-/* Whether a launch with these arguments is done, elsewhere and on a GPU, with this many threads. */
+/*
+ * Whether a launch with these arguments is done, elsewhere and on a GPU, with this many threads, by
+ * this many in a block.
+ */
 static const struct {
 	const char *name;
 	uint32_t args[9];
 	bool here, gpu;
-	uint32_t threads;
+	uint32_t threads, block;
 } works[] = {
 	/* Padding makes much of little, and so do narrow rows. */
-	{ "conv2d_f32", { 16, 1, 1, 1, 2, 256, 256, 1, 255 }, true, true, 1 << 24 },
-	{ "conv2d_f32", { 1024, 1, 1, 1, 2, 256, 256, 1, 255 }, false, true, 1 << 24 },
-	{ "conv2d_f32", { 65536, 1, 1, 1, 2, 256, 256, 1, 255 }, false, false, 1 << 24 },
-	{ "conv2d_f32", { 1, 65536, 1u << 22, 1, 1, 1, 1, 1, 0 }, false, true, 1 << 24 },
+	{ "conv2d_f32", { 16, 1, 1, 1, 2, 256, 256, 1, 255 }, true, true, 1 << 24, 32 },
+	{ "conv2d_f32", { 1024, 1, 1, 1, 2, 256, 256, 1, 255 }, false, true, 1 << 24, 32 },
+	{ "conv2d_f32", { 65536, 1, 1, 1, 2, 256, 256, 1, 255 }, false, false, 1 << 24, 32 },
+	{ "conv2d_f32", { 1, 65536, 1u << 22, 1, 1, 1, 1, 1, 0 }, false, true, 1 << 24, 32 },
 	/* Strides make little of much: patches of images, the first layer of another net. */
-	{ "conv2d_f32", { 64, 3, 224, 224, 768, 14, 14, 14, 0 }, true, true, 1 << 24 },
-	{ "conv2d_f32", { 1024, 3, 224, 224, 64, 7, 7, 2, 3 }, true, true, 1 << 24 },
-	{ "conv2d_f32", { 1024, 512, 7, 7, 512, 3, 3, 1, 1 }, true, true, 1 << 24 },
-	{ "conv2d_f32", { 4096, 4096, 1, 1, 4096, 1, 1, 1, 0 }, true, true, 1 << 24 },
-	{ "conv_relu", { 16384, 16384, 16, 64, 15, 16 }, true, true, 1 << 24 },
-	{ "conv_relu", { 16384, 16384, 64, 1024, 15, 1 }, false, false, 1 << 24 },
+	{ "conv2d_f32", { 64, 3, 224, 224, 768, 14, 14, 14, 0 }, true, true, 1 << 24, 32 },
+	{ "conv2d_f32", { 1024, 3, 224, 224, 64, 7, 7, 2, 3 }, true, true, 1 << 24, 32 },
+	{ "conv2d_f32", { 1024, 512, 7, 7, 512, 3, 3, 1, 1 }, true, true, 1 << 24, 32 },
+	{ "conv2d_f32", { 4096, 4096, 1, 1, 4096, 1, 1, 1, 0 }, true, true, 1 << 24, 32 },
+	{ "conv_relu", { 16384, 16384, 16, 64, 15, 16 }, true, true, 1 << 24, 32 },
+	{ "conv_relu", { 16384, 16384, 64, 1024, 15, 1 }, false, false, 1 << 24, 32 },
 	/* Of windows as large as the image there may be as many as pixels. */
-	{ "max_pool_f32", { 1, 512, 512, 512, 1, 256 }, true, true, 1 << 24 },
-	{ "max_pool_f32", { 1, 1024, 1024, 1024, 1, 512 }, false, true, 1 << 24 },
-	{ "avg_pool_f32", { 1, 2048, 2048, 2048, 1, 1024 }, false, false, 1 << 24 },
-	{ "max_pool_f32", { 64 * 64, 112, 112, 3, 2, 1 }, true, true, 1 << 24 },
-	{ "avg_pool_f32", { 256 * 2048, 7, 7, 7, 1, 0 }, true, true, 1 << 24 },
-	{ "avg_pool_f32", { 1, 16384, 16384, 16384, 1, 0 }, true, true, 1 << 24 },
-	{ "blur", { 4096, 4096, 129, 0x3f800000 }, true, true, 1 << 24 },
-	{ "blur", { 16384, 16384, 129, 0x3f800000 }, false, true, 1 << 24 },
+	{ "max_pool_f32", { 1, 512, 512, 512, 1, 256 }, true, true, 1 << 24, 32 },
+	{ "max_pool_f32", { 1, 1024, 1024, 1024, 1, 512 }, false, true, 1 << 24, 32 },
+	{ "avg_pool_f32", { 1, 2048, 2048, 2048, 1, 1024 }, false, false, 1 << 24, 32 },
+	{ "max_pool_f32", { 64 * 64, 112, 112, 3, 2, 1 }, true, true, 1 << 24, 32 },
+	{ "avg_pool_f32", { 256 * 2048, 7, 7, 7, 1, 0 }, true, true, 1 << 24, 32 },
+	{ "avg_pool_f32", { 1, 16384, 16384, 16384, 1, 0 }, true, true, 1 << 24, 32 },
+	{ "blur", { 4096, 4096, 129, 0x3f800000 }, true, true, 1 << 24, 32 },
+	{ "blur", { 16384, 16384, 129, 0x3f800000 }, false, true, 1 << 24, 32 },
 	/* Triangles and factors: flags 2 has the triangle on the right. */
-	{ "gemm_f64", { 0, 0, 0, 0, 8192, 8192, 8192, 0 }, true, true, 1 << 24 },
-	{ "gemm_f64", { 0, 0, 0, 0, 16384, 16384, 16384, 0 }, false, true, 1 << 24 },
-	{ "gemm_f32", { 0, 0, 16384, 16384, 16384, 0 }, false, true, 1 << 24 },
-	{ "gemm_f32", { 0, 0, 65536, 65536, 65536, 0 }, false, false, 1 << 24 },
-	{ "syrk_f64", { 0, 0, 0, 0, 16384, 8192, 0 }, true, true, 1 << 24 },
-	{ "syrk_f64", { 0, 0, 0, 0, 16384, 16384, 0 }, false, true, 1 << 24 },
-	{ "trsm_f64", { 0, 0, 512, 1 << 20, 0 }, true, true, 1 << 24 },
-	{ "trsm_f64", { 0, 0, 512, 1 << 20, 7 }, false, false, 1 << 24 },
-	{ "trsm_f64", { 0, 0, 1 << 20, 512, 2 }, true, true, 1 << 24 },
-	{ "trsm_f64", { 0, 0, 1 << 20, 512, 1 }, false, false, 1 << 24 },
-	{ "potrf_f64", { 16384, 0 }, true, true, 1 << 24 },
-	{ "potrf_f64", { 32768, 0 }, false, false, 1 << 24 },
-	{ "getrf_nopiv_f64", { 14000, 0 }, true, true, 1 << 24 },
-	{ "getrf_nopiv_f64", { 16384, 0 }, false, false, 1 << 24 },
+	{ "gemm_f64", { 0, 0, 0, 0, 8192, 8192, 8192, 0 }, true, true, 1 << 24, 32 },
+	{ "gemm_f64", { 0, 0, 0, 0, 16384, 16384, 16384, 0 }, false, true, 1 << 24, 32 },
+	{ "gemm_f32", { 0, 0, 16384, 16384, 16384, 0 }, false, true, 1 << 24, 32 },
+	{ "gemm_f32", { 0, 0, 65536, 65536, 65536, 0 }, false, false, 1 << 24, 32 },
+	{ "syrk_f64", { 0, 0, 0, 0, 16384, 8128, 0 }, true, true, 1 << 24, 32 },
+	{ "syrk_f64", { 0, 0, 0, 0, 16384, 16384, 0 }, false, true, 1 << 24, 32 },
+	{ "trsm_f64", { 0, 0, 512, 1 << 20, 0 }, true, true, 1 << 24, 32 },
+	{ "trsm_f64", { 0, 0, 512, 1 << 20, 7 }, false, false, 1 << 24, 32 },
+	{ "trsm_f64", { 0, 0, 1 << 20, 512, 2 }, true, true, 1 << 24, 32 },
+	{ "trsm_f64", { 0, 0, 1 << 20, 512, 1 }, false, false, 1 << 24, 32 },
+	{ "potrf_f64", { 16384, 0 }, true, true, 1 << 24, 256 },
+	{ "potrf_f64", { 32768, 0 }, false, false, 1 << 24, 1024 },
+	{ "getrf_nopiv_f64", { 14000, 0 }, true, true, 1 << 24, 256 },
+	{ "getrf_nopiv_f64", { 16384, 0 }, false, false, 1 << 24, 1024 },
+	/* A tile is computed whole, for one element and one term, too. */
+	{ "gemm_f64", { 0, 0, 0, 0, 1, 1, 1 << 28, 0 }, true, true, 256, 256 },
+	{ "gemm_f64", { 0, 0, 0, 0, 1, 1, (1 << 28) + 1, 0 }, false, true, 512, 512 },
+	{ "gemm_f32", { 0, 0, 1, 1, 1 << 29, 0 }, false, true, 512, 512 },
+	{ "gemm_f32", { 0, 0, 1, 1u << 31, 16, 0 }, false, true, 1 << 24, 32 },
+	{ "gemm_f32", { 0, 0, 1 << 17, 1 << 18, 1, 0 }, true, true, 1 << 24, 32 },
+	{ "syrk_f64", { 0, 0, 0, 0, 1, 1 << 27, 0 }, true, true, 128, 128 },
+	{ "syrk_f64", { 0, 0, 0, 0, 1, 1 << 29, 0 }, false, true, 512, 512 },
+	{ "syrk_f64", { 0, 0, 0, 0, 1 << 20, 1, 0 }, false, true, 1 << 24, 32 },
+	{ "trsm_f64", { 0, 0, 1, 0x80000000, 0 }, true, true, 1 << 24, 32 },
+	{ "trsm_f64", { 0, 0, 1, 0x80000001, 0 }, false, true, 1 << 24, 32 },
+	{ "trsm_f64", { 0, 0, 0x80000001, 1, 2 }, false, true, 1 << 24, 32 },
+	{ "trsm_f64", { 0, 0, 1 << 18, 1, 0 }, true, true, 256, 256 },
+	{ "trsm_f64", { 0, 0, (1 << 18) + 1, 1, 0 }, false, true, 512, 512 },
+	/* Whatever has no room in 64 bits, and what there is nothing of. */
+	{ "gemm_f64", { 0, 0, 0, 0, 0xffffffff, 0xffffffff, 0xffffffff, 0 }, false, false, 1 << 24, 1024 },
+	{ "gemm_f64", { 0, 0, 0, 0, 0xffffffff, 0, 0xffffffff, 0 }, true, true, 1, 1 },
+	{ "syrk_f64", { 0, 0, 0, 0, 0xffffffff, 0xffffffff, 0 }, false, false, 1 << 24, 1024 },
+	{ "trsm_f64", { 0, 0, 0xffffffff, 0xffffffff, 2 }, false, false, 1 << 24, 1024 },
+	{ "potrf_f64", { 0xffffffff, 0 }, false, false, 1 << 24, 1024 },
+	{ "getrf_nopiv_f64", { 0xffffffff, 0 }, false, false, 1 << 24, 1024 },
+	{ "potrf_f64", { 0, 0 }, true, true, 1, 1 },
+	/* Groups that have nothing to do are no help to those that have: one has a factorisation. */
+	{ "potrf_f64", { 18000, 0 }, true, true, 256, 256 },
+	{ "potrf_f64", { 18000, 0 }, true, false, 256, 1 },
+	{ "potrf_f64", { 18000, 0 }, true, false, 1 << 24, 128 },
+	{ "potrf_f64", { 2800, 0 }, true, true, 1, 1 },
+	{ "getrf_nopiv_f64", { 14000, 0 }, true, false, 1 << 24, 1 },
+	{ "getrf_nopiv_f64", { 2200, 0 }, true, true, 1, 1 },
+	/* And columns of a triangle's equations, by 32; or rows of those that it is on the right of. */
+	{ "trsm_f64", { 0, 0, 1 << 16, 32, 0 }, true, true, 1 << 24, 16 },
+	{ "trsm_f64", { 0, 0, 1 << 16, 32, 0 }, true, false, 1 << 24, 15 },
+	{ "trsm_f64", { 0, 0, 1 << 16, 96, 0 }, true, true, 1 << 24, 16 },
+	{ "trsm_f64", { 0, 0, 32, 1 << 16, 2 }, true, false, 1 << 24, 15 },
+	{ "gemm_f64", { 0, 0, 0, 0, 64, 64, 1 << 28, 0 }, true, false, 1 << 24, 128 },
+	{ "gemm_f64", { 0, 0, 0, 0, 64, 65, 1 << 27, 0 }, true, true, 1 << 24, 128 },
+	{ "syrk_f64", { 0, 0, 0, 0, 128, 1 << 26, 0 }, true, false, 1 << 24, 32 },
+	{ "syrk_f64", { 0, 0, 0, 0, 128, 1 << 26, 0 }, true, true, 1 << 24, 64 },
 	/* A GPU has no more for one of its threads than a core. */
-	{ "matmul_f32", { 8192, 8192, 8192 }, true, true, 1 << 16 },
-	{ "matmul_f32", { 16384, 16384, 16384 }, false, true, 1 << 16 },
-	{ "matmul_f32", { 65536, 65536, 65536 }, false, false, 1 << 24 },
-	{ "matmul_f32", { 8192, 8192, 8192 }, true, true, 128 },
-	{ "matmul_f32", { 8192, 8192, 8192 }, true, false, 64 },
+	{ "matmul_f32", { 8192, 8192, 8192 }, true, true, 1 << 16, 32 },
+	{ "matmul_f32", { 16384, 16384, 16384 }, false, true, 1 << 16, 32 },
+	{ "matmul_f32", { 65536, 65536, 65536 }, false, false, 1 << 24, 32 },
+	{ "matmul_f32", { 8192, 8192, 8192 }, true, true, 128, 32 },
+	{ "matmul_f32", { 8192, 8192, 8192 }, true, false, 64, 32 },
 };
 
 #define NR_WORKS	((int)(sizeof(works) / sizeof(works[0])))
@@ -330,7 +391,8 @@ START_TEST(work_is_what_it_takes)
 {
 	const struct kernel *k = registry_find(registry, works[_i].name);
 	struct arax_launch l = { .args = works[_i].args, .arg_len = sizeof(works[_i].args),
-				 .grid = { works[_i].threads / 32, 1, 1 }, .block = { 32, 1, 1 } };
+				 .grid = { works[_i].threads / works[_i].block, 1, 1 },
+				 .block = { works[_i].block, 1, 1 } };
 
 	/* Linear algebra is not in every build. */
 	ck_assert(k || access(FOLDER "/arax-blas.so", F_OK));
@@ -339,6 +401,34 @@ START_TEST(work_is_what_it_takes)
 			      (gpu ? works[_i].gpu : works[_i].here),
 			      "%s, number %d: %s%s", works[_i].name, _i, gpu ? "on a GPU: " : "",
 			      work_check(k, &l, gpu) ? "refused" : "not refused");
+}
+END_TEST
+
+/* Of the model of run times: whole tiles would be one size for all that is small. */
+START_TEST(sizes_are_of_elements)
+{
+	static const struct {
+		const char *name;
+		uint32_t args[9];
+		uint64_t size;
+	} sizes[] = {
+		{ "gemm_f64", { 0, 0, 0, 0, 5, 7, 9, 0 }, 315 },
+		{ "gemm_f32", { 0, 0, 5, 7, 9, 0 }, 315 },
+		{ "syrk_f64", { 0, 0, 0, 0, 5, 8, 0 }, 100 },
+		{ "trsm_f64", { 0, 0, 5, 8, 0 }, 80 },
+		{ "trsm_f64", { 0, 0, 5, 8, 2 }, 160 },
+		{ "potrf_f64", { 12, 0 }, 288 },
+		{ "getrf_nopiv_f64", { 12, 0 }, 576 },
+	};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		const struct kernel *k = registry_find(registry, sizes[i].name);
+		struct arax_launch l = { .args = sizes[i].args, .arg_len = sizeof(sizes[i].args) };
+
+		ck_assert(k || access(FOLDER "/arax-blas.so", F_OK));
+		ck_assert_msg(!k || steps_of(&k->size, &l) == sizes[i].size, "%s: %llu", sizes[i].name,
+			      k ? (unsigned long long)steps_of(&k->size, &l) : 0);
+	}
 }
 END_TEST
 
@@ -887,6 +977,8 @@ int main(void)
 	tcase_add_loop_test(t, wild_arguments, 0, nr);
 	tcase_add_loop_test(t, bad_arguments, 0, NR_BAD);
 	tcase_add_loop_test(t, work_is_what_it_takes, 0, NR_WORKS);
+	tcase_add_test(t, sizes_are_of_elements);
+	tcase_add_test(t, no_terms);
 	tcase_add_test(t, spmv_contents);
 	tcase_add_test(t, scratch_is_limited);
 	tcase_add_test(t, small_scratch_is_for_all);

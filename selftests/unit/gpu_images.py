@@ -4,8 +4,9 @@
 
 What the compilers made of arax-std's and arax-blas's GPU kernels, against the manifests in FOLDER: each
 symbol is an entry, and its parameters are a pointer and a 64-bit length for each range,
-the plain arguments, and at most one more: a pointer or an arax_gpu_result.  Reads PTX as text and code objects'
-metadata (llvm-readelf); no GPU is needed.  Prints TAP.
+the plain arguments, and at most one more: a pointer or an arax_gpu_result.  And of PTX: blocks of 1,024 threads
+have registers for all.  Reads PTX as text and by ptxas, and code objects' metadata (llvm-readelf); no GPU is
+needed.  Prints TAP.
 """
 import glob
 import json
@@ -19,6 +20,7 @@ import tempfile
 
 SIZES = {"8": 1, "16": 2, "32": 4, "64": 8}
 RESULT = 32  # bytes of an arax_gpu_result
+REGISTERS = 65536 // 1024  # of a multiprocessor, for each thread of the largest block
 
 
 def wanted(signature):
@@ -48,6 +50,15 @@ def ptx_param(param):
     if plain:
         return SIZES[plain.group(2)], plain.group(1) == "f"
     return (int(array.group(1)) if array else 0), False
+
+
+def registers(path):
+    """{kernel: registers of a thread}, on the oldest GPUs that it is for"""
+    with open(path) as f:
+        arch = re.search(r"^\.target (\w+)", f.read(), re.M).group(1)
+    said = subprocess.run(["ptxas", "-v", f"-arch={arch}", "-o", "/dev/null", path], check=True,
+                          capture_output=True, text=True).stderr
+    return {name: int(n) for name, n in re.findall(r"entry function '(\w+)'.*?Used (\d+) registers", said, re.S)}
 
 
 def readelf():
@@ -157,6 +168,12 @@ def check_library(tap, folder, library, manifest):
         compare("PTX", listed("cuda"), dict(ptx_entries(ptx)), same_ptx)
     else:
         tap.skip(f"{library}, PTX", "it was built without nvcc")
+    if listed("cuda") and shutil.which("ptxas"):
+        used = registers(ptx)
+        tap.check(f"{library}, PTX: blocks of 1,024 threads have registers for all",
+                  set(used) == set(listed("cuda")) and max(used.values()) <= REGISTERS, str(used))
+    else:
+        tap.skip(f"{library}, PTX: registers", "it was built without nvcc, or no ptxas is here")
     if listed("hip") and readelf():
         for target, image in code_objects(co):
             compare(target, listed("hip"), dict(hip_entries(image)), same_hip)

@@ -605,6 +605,8 @@ is 2 'montecarlo with what is no number' build/examples/montecarlo --samples 9x
 is 2 'solve without unknowns' build/examples/solve --order 0
 is 2 'solve in more tiles than it takes' build/examples/solve --order 200 --tile 1
 says '200 tiles in a row are more than 128' 'and says so'
+is 2 'solve in larger tiles than a launch may multiply' build/examples/solve --order 30000 --tile 10305
+says 'tiles of 10305 are more than 10304' 'and says so'
 for c in 'montecarlo --samples 9' "image-pipeline examples/data/rocket.jpg $tmp/o.png"; do
 	# shellcheck disable=SC2086 # words
 	is 1 "${c%% *} with a report that can't be written" $arax run --kernels build/lib/arax/kernels \

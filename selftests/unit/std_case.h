@@ -121,6 +121,12 @@ static inline double f32_at(const struct trial *t, uint32_t range, uint64_t i)
 	return (double)RANGE(t, range, float)[i];
 }
 
+/*
+ * Of a launch of arax-blas as it was made: terms that don't count, as they are NaN and @alpha is 0,
+ * or as there are none, and then @alpha may be NaN.  False: it has none that could.
+ */
+bool blas_without_terms(struct trial *t, double alpha);
+
 void near(const struct trial *t, uint64_t i, double got, double wanted, double tolerance);
 void same(const struct trial *t, uint64_t i, double got, double wanted);
 

@@ -199,10 +199,21 @@ static double in_triangle(const struct trial *t, uint64_t order, uint32_t flags,
 	return (flags & BLAS_UPPER ? row < column : row > column) ? a[row + column * order] : 0;
 }
 
+/* What nobody may read is no number: the other triangle, and with UNIT the diagonal. */
+static void hide_unused(double *a, uint64_t order, uint32_t flags)
+{
+	for (uint64_t i = 0; i < order * order; i++) {
+		uint64_t row = i % order, column = i / order;
+
+		if (row == column ? flags & BLAS_UNIT : (row < column) != !!(flags & BLAS_UPPER))
+			a[i] = NAN;
+	}
+}
+
 static void make_trsm(struct trial *t)
 {
 	uint32_t most = t->size == SIZE_HUGE ? 250 : 70;
-	struct blas_trsm a = { .alpha = uniform(-2, 2), .m = size_of(t, most), .n = size_of(t, most) };
+	struct blas_trsm a = { .alpha = some_alpha(), .m = size_of(t, most), .n = size_of(t, most) };
 	uint32_t order;
 	double *x;
 
@@ -214,7 +225,11 @@ static void make_trsm(struct trial *t)
 	/* So that solutions don't grow: each row is outweighed by its diagonal. */
 	for (uint64_t i = 0; i < (uint64_t)order * order; i++)
 		x[i] = i % (order + 1ull) ? x[i] / order : 1 + fabs(x[i]);
-	add_doubles(t, (uint64_t)a.m * a.n, -1, 1);
+	if (trial_random(2))
+		hide_unused(x, order, a.flags);
+	x = add_doubles(t, (uint64_t)a.m * a.n, -1, 1);
+	if (a.alpha == 0)
+		memset(x, 0xff, t->r[1].length);
 }
 
 /* What was there is what comes of multiplying the solution, to 1e-10 of the terms' sizes. */
@@ -225,6 +240,11 @@ static void check_trsm(const struct trial *t)
 	bool right = a->flags & BLAS_RIGHT;
 	uint64_t order = right ? a->n : a->m, m = a->m;
 
+	/* Whatever stood there. */
+	for (uint64_t i = 0; a->alpha == 0 && i < m * a->n; i++)
+		same(t, i, x[i], 0);
+	if (a->alpha == 0)
+		return;
 	for (uint64_t i = 0; i < m; i++)
 		for (uint64_t j = 0; j < a->n; j++) {
 			double sum = 0, size = 0;
@@ -382,6 +402,32 @@ static void check_getrf(const struct trial *t)
 			}
 			near_product(t, n, i, j, sum, size);
 		}
+}
+
+static void set_alpha(struct trial *t, bool f64, double alpha)
+{
+	if (f64)
+		*(double *)t->args = alpha;
+	else
+		*(float *)t->args = (float)alpha;
+}
+
+bool blas_without_terms(struct trial *t, double alpha)
+{
+	bool gemm = !strncmp(t->c->name, "gemm", 4), gemv = !strncmp(t->c->name, "gemv", 4);
+	bool f64 = strstr(t->c->name, "_f64") != NULL, solved = !strcmp(t->c->name, "trsm_f64");
+	uint32_t *words = (uint32_t *)((char *)t->args + (f64 ? 16 : 8));
+
+	if (!gemm && !gemv && strcmp(t->c->name, "syrk_f64") && (!solved || alpha != 0))
+		return false;
+	set_alpha(t, f64, alpha);
+	/* m, n, k; m, n, flags; n, k. */
+	if (alpha != 0)
+		words[gemm ? 2 : gemv ? !(words[2] & BLAS_TRANS_A) : 1] = 0;
+	for (uint32_t i = 0; alpha == 0 && i < (solved ? 2 : t->nr_ranges - 1); i++)
+		memset(t->r[i].data, 0xff, t->r[i].length);
+	trial_keep(t);
+	return true;
 }
 
 const struct std_case blas_cases[] = {

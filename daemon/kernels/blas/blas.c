@@ -174,6 +174,12 @@ static int terms(uint32_t k, double alpha)
 	return alpha == 0 ? 0 : (int)k;
 }
 
+/* And of no terms alpha makes nothing, were it NaN: these multiply a sum of 0 by it. */
+static double factor(uint32_t k, double alpha)
+{
+	return k ? alpha : 0;
+}
+
 /*
  * gemm_f64(in f64 a[], in f64 b[], inout f64 c[], f64 alpha, f64 beta, u32 m, u32 n, u32 k,
  * u32 flags): c (m x n) = alpha * op(a) * op(b) + beta * c
@@ -195,7 +201,7 @@ ARAX_KERNEL int arax_blas_gemm(const struct arax_launch *l)
 		return -EINVAL;
 	cblas_dgemm(CblasColMajor, trans(args.flags, BLAS_TRANS_A),
 		    trans(args.flags, BLAS_TRANS_B), (int)args.m, (int)args.n,
-		    terms(args.k, args.alpha), args.alpha, a,
+		    terms(args.k, args.alpha), factor(args.k, args.alpha), a,
 		    lead(args.flags & BLAS_TRANS_A ? args.k : args.m), b,
 		    lead(args.flags & BLAS_TRANS_B ? args.n : args.k), args.beta, c, lead(args.m));
 	return 0;
@@ -219,7 +225,7 @@ ARAX_KERNEL int arax_blas_gemm_f32(const struct arax_launch *l)
 		return -EINVAL;
 	cblas_sgemm(CblasColMajor, trans(args.flags, BLAS_TRANS_A),
 		    trans(args.flags, BLAS_TRANS_B), (int)args.m, (int)args.n,
-		    terms(args.k, args.alpha), args.alpha, a,
+		    terms(args.k, args.alpha), (float)factor(args.k, args.alpha), a,
 		    lead(args.flags & BLAS_TRANS_A ? args.k : args.m), b,
 		    lead(args.flags & BLAS_TRANS_B ? args.n : args.k), args.beta, c, lead(args.m));
 	return 0;

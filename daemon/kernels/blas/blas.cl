@@ -24,6 +24,10 @@
 
 #define SHORT(items, n)	((ulong)(n) > (items))
 
+/* Of no terms alpha makes nothing, were it NaN; and where it is 0 there are none, whatever they would be. */
+#define TERMS(alpha, k)		((alpha) == 0 ? 0ul : (ulong)(k))
+#define FACTOR(alpha, k)	((k) ? (alpha) : 0)
+
 /* Item (i, j) of a matrix, or of its transpose, or of one that is gone through from its end. */
 #define ITEM(x, i, j)	((x).first[(long)(i) * (x).down + (long)(j) * (x).across])
 
@@ -87,7 +91,7 @@ static void put_tile##suffix(__global type *c, ulong m, ulong n, ulong i0, ulong
 		if (row < m && column < n && (lower || row <= column) && (upper || row >= column)) { \
 			__global type *to = c + row + column * m; \
 \
-			*to = (alpha == 0 ? 0 : alpha * sum[i]) + (beta == 0 ? 0 : beta * *to); \
+			*to = alpha * sum[i] + (beta == 0 ? 0 : beta * *to); \
 		} \
 	} \
 	barrier(CLK_LOCAL_MEM_FENCE); \
@@ -112,8 +116,8 @@ __kernel void arax_blas_gemm##suffix(__global const type *a, ulong na, __global 
 	for (ulong tile = first; tile < end; tile++) { \
 		ulong i0 = tile % down * SIDE, j0 = tile / down * SIDE; \
 \
-		sum_tile##suffix(view_a, view_b, m, n, k, i0, j0, sa, sb, sum); \
-		put_tile##suffix(c, m, n, i0, j0, alpha, beta, true, true, sum); \
+		sum_tile##suffix(view_a, view_b, m, n, TERMS(alpha, k), i0, j0, sa, sb, sum); \
+		put_tile##suffix(c, m, n, i0, j0, FACTOR(alpha, k), beta, true, true, sum); \
 	} \
 } \
 \
@@ -132,6 +136,8 @@ __kernel void arax_blas_gemv##suffix(__global const type *a, ulong na, __global 
 		*result = -EINVAL; \
 		return; \
 	} \
+	alpha = FACTOR(alpha, columns); \
+	columns = TERMS(alpha, columns); \
 	for (ulong row = first; row < end; row += items) { \
 		ulong i = row + arax_item(); \
 		type part = 0; \
@@ -142,7 +148,7 @@ __kernel void arax_blas_gemv##suffix(__global const type *a, ulong na, __global 
 			barrier(CLK_LOCAL_MEM_FENCE); \
 		} \
 		if (i < end) \
-			y[i] = (alpha == 0 ? 0 : alpha * part) + (beta == 0 ? 0 : beta * y[i]); \
+			y[i] = alpha * part + (beta == 0 ? 0 : beta * y[i]); \
 	} \
 }
 

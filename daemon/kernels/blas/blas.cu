@@ -41,11 +41,23 @@ static __device__ inline double multiply_add(double a, double b, double c)
 	return fma(a, b, c);
 }
 
-/* c as it becomes; where beta is 0 what stood there isn't read, and where alpha is 0 the sum is nothing. */
+/* Of no terms alpha makes nothing, were it NaN; and where it is 0 there are none, whatever they would be. */
+template <typename T>
+static __device__ inline uint64_t terms_of(T alpha, uint64_t k)
+{
+	return alpha == 0 ? 0 : k;
+}
+
+template <typename T>
+static __device__ inline T factor_of(T alpha, uint64_t k)
+{
+	return k ? alpha : 0;
+}
+
+/* c as it becomes; where beta is 0 what stood there isn't read. */
 template <typename T>
 static __device__ inline void put(T *c, T alpha, T sum, T beta)
 {
-	sum = alpha == 0 ? 0 : sum;
 	*c = beta == 0 ? alpha * sum : multiply_add(alpha, sum, beta * *c);
 }
 
@@ -148,17 +160,19 @@ static __device__ void gemm(const T *a, uint64_t na, const T *b, uint64_t nb, T 
 	const uint64_t down = ((uint64_t)m + SIDE - 1) / SIDE, across = ((uint64_t)n + SIDE - 1) / SIDE;
 	const view<T> by_a = view_of(a, flags & BLAS_TRANS_A ? k : m, flags & BLAS_TRANS_A);
 	const view<T> by_b = view_of(b, flags & BLAS_TRANS_B ? n : k, flags & BLAS_TRANS_B).turned();
+	const uint64_t terms = terms_of(alpha, k);
 
 	if (flags & ~(BLAS_TRANS_A | BLAS_TRANS_B) || TOO_LONG(m) || TOO_LONG(n) || TOO_LONG(k) ||
 	    SHORT(na, (uint64_t)m * k) || SHORT(nb, (uint64_t)k * n) || SHORT(nc, (uint64_t)m * n)) {
 		*result = -EINVAL;
 		return;
 	}
+	alpha = factor_of(alpha, k);
 	/* All threads of a block go the same way: they meet at barriers. */
 	for (uint64_t tile = arax_group(); tile < down * across; tile += arax_groups()) {
 		const uint64_t i0 = tile % down * SIDE, j0 = tile / down * SIDE;
 
-		sum_tile<T, SIDE, PIECE>(s, by_a, by_b, m, n, k, i0, j0,
+		sum_tile<T, SIDE, PIECE>(s, by_a, by_b, m, n, terms, i0, j0,
 					 [&](uint64_t i, uint64_t j, T sum) {
 			if (i0 + i < m && j0 + j < n)
 				put(&c[i0 + i + (j0 + j) * m], alpha, sum, beta);
@@ -174,6 +188,7 @@ static __device__ void gemv(const T *a, uint64_t na, const T *x, uint64_t nx, T 
 {
 	const bool turned = flags & BLAS_TRANS_A;
 	const uint64_t rows = turned ? n : m, columns = turned ? m : n;
+	const uint64_t terms = terms_of(alpha, columns);
 	const uint64_t me = arax_item(), used = arax_items() < PARTS ? arax_items() : PARTS;
 
 	if (flags & ~BLAS_TRANS_A || TOO_LONG(m) || TOO_LONG(n) || SHORT(na, (uint64_t)m * n) ||
@@ -181,11 +196,12 @@ static __device__ void gemv(const T *a, uint64_t na, const T *x, uint64_t nx, T 
 		*result = -EINVAL;
 		return;
 	}
+	alpha = factor_of(alpha, columns);
 	if (!turned) {
 		ARAX_EACH(i, rows) {
 			T sum = 0;
 
-			for (uint64_t j = 0; j < columns; j++)
+			for (uint64_t j = 0; j < terms; j++)
 				sum = multiply_add(a[i + j * m], x[j], sum);
 			put(&y[i], alpha, sum, beta);
 		}
@@ -194,7 +210,7 @@ static __device__ void gemv(const T *a, uint64_t na, const T *x, uint64_t nx, T 
 	for (uint64_t i = arax_group(); i < rows; i += arax_groups()) {
 		T sum = 0;
 
-		for (uint64_t j = me; me < used && j < columns; j += used)
+		for (uint64_t j = me; me < used && j < terms; j += used)
 			sum = multiply_add(a[j + i * m], x[j], sum);
 		if (me < used)
 			parts[me] = sum;
@@ -207,9 +223,11 @@ static __device__ void gemv(const T *a, uint64_t na, const T *x, uint64_t nx, T 
 	}
 }
 
-ARAX_GPU_KERNEL arax_blas_gemm_f64(const double *a, uint64_t na, const double *b, uint64_t nb,
-				   double *c, uint64_t nc, double alpha, double beta, uint32_t m,
-				   uint32_t n, uint32_t k, uint32_t flags, arax_gpu_result result)
+/* With more registers than these leave a thread, the driver would refuse the largest blocks. */
+ARAX_GPU_KERNEL __launch_bounds__(1024)
+arax_blas_gemm_f64(const double *a, uint64_t na, const double *b, uint64_t nb, double *c, uint64_t nc,
+		   double alpha, double beta, uint32_t m, uint32_t n, uint32_t k, uint32_t flags,
+		   arax_gpu_result result)
 {
 	__shared__ strips<double, SIDE> s;
 
@@ -218,9 +236,10 @@ ARAX_GPU_KERNEL arax_blas_gemm_f64(const double *a, uint64_t na, const double *b
 	gemm(a, na, b, nb, c, nc, alpha, beta, m, n, k, flags, result, &s);
 }
 
-ARAX_GPU_KERNEL arax_blas_gemm_f32(const float *a, uint64_t na, const float *b, uint64_t nb, float *c,
-				   uint64_t nc, float alpha, float beta, uint32_t m, uint32_t n,
-				   uint32_t k, uint32_t flags, arax_gpu_result result)
+ARAX_GPU_KERNEL __launch_bounds__(1024)
+arax_blas_gemm_f32(const float *a, uint64_t na, const float *b, uint64_t nb, float *c, uint64_t nc,
+		   float alpha, float beta, uint32_t m, uint32_t n, uint32_t k, uint32_t flags,
+		   arax_gpu_result result)
 {
 	__shared__ strips<float, SIDE> s;
 

@@ -16,8 +16,6 @@ static struct {
 	CALLS(X)
 #undef X
 	__typeof__(clEnqueueFillBuffer) *fill;
-	__typeof__(clCreateBuffer) *create_buffer;
-	__typeof__(clReleaseMemObject) *release_buffer;
 } blast = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static int open_libraries(const struct arax_stream *s, char *why, size_t len)
@@ -31,9 +29,7 @@ static int open_libraries(const struct arax_stream *s, char *why, size_t len)
 		{ NULL, NULL }
 	};
 	static const struct vendor_call buffers[] = {
-		{ "clEnqueueFillBuffer", (void **)&blast.fill },
-		{ "clCreateBuffer", (void **)&blast.create_buffer },
-		{ "clReleaseMemObject", (void **)&blast.release_buffer }, { NULL, NULL }
+		{ "clEnqueueFillBuffer", (void **)&blast.fill }, { NULL, NULL }
 	};
 	const struct vendor_library v = { clblast, "no CLBlast (Debian: libclblast1)", calls, NULL };
 	const struct vendor_library cl = { opencl, "no OpenCL", buffers, NULL };
@@ -156,34 +152,14 @@ int vendor_trsm(const struct arax_stream *s, const struct blas_call *p)
 	return err;
 }
 
-static int syrk(const struct arax_stream *s, const struct blas_call *p, double alpha, void *a,
-		int k, int lda)
-{
-	cl_command_queue queue = s->stream;
-
-	return done(s, blast.Dsyrk(CLBlastLayoutColMajor, triangle(p), trans(p, BLAS_TRANS_A),
-				   size(p->n), size(k), alpha, a, 0, size(lda), p->beta, p->c, 0,
-				   size(p->ldc), &queue, NULL));
-}
-
-/* c = beta c: a dimension of 0 it takes for an error, and there is nobody else who does this here. */
-static int syrk_of_nothing(const struct arax_stream *s, const struct blas_call *p)
-{
-	const size_t bytes = size(p->n) * sizeof(double);
-	cl_command_queue queue = s->stream;
-	static const uint64_t zero;
-	cl_mem a = blast.create_buffer(s->context, CL_MEM_READ_ONLY, bytes, NULL, NULL);
-	int err = -ENOMEM;
-
-	if (a && !blast.fill(queue, a, &zero, sizeof(zero), 0, bytes, 0, NULL, NULL))
-		err = syrk(s, p, 0, a, 1, p->flags & BLAS_TRANS_A ? 1 : p->n);
-	/* Commands that use it hold it. */
-	if (a)
-		blast.release_buffer(a);
-	return err;
-}
-
 int vendor_syrk(const struct arax_stream *s, const struct blas_call *p)
 {
-	return p->k ? syrk(s, p, p->alpha, p->a, p->k, p->lda) : syrk_of_nothing(s, p);
+	cl_command_queue queue = s->stream;
+
+	/* As of products. */
+	if (!p->k)
+		return -EOPNOTSUPP;
+	return done(s, blast.Dsyrk(CLBlastLayoutColMajor, triangle(p), trans(p, BLAS_TRANS_A),
+				   size(p->n), size(p->k), p->alpha, p->a, 0, size(p->lda), p->beta,
+				   p->c, 0, size(p->ldc), &queue, NULL));
 }

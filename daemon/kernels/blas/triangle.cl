@@ -227,8 +227,8 @@ __kernel void arax_blas_syrk(__global const double *a, ulong na, __global double
 
 		if (upper ? i0 > j0 : i0 < j0)
 			continue;
-		sum_tile(of, turned(of), n, n, k, i0, j0, sa, sb, sum);
-		put_tile(c, n, n, i0, j0, alpha, beta, !upper, upper, sum);
+		sum_tile(of, turned(of), n, n, TERMS(alpha, k), i0, j0, sa, sb, sum);
+		put_tile(c, n, n, i0, j0, FACTOR(alpha, k), beta, !upper, upper, sum);
 	}
 }
 

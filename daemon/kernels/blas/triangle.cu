@@ -223,14 +223,15 @@ arax_blas_trsm_f64(const double *a, uint64_t na, double *b, uint64_t nb, double 
 		}
 }
 
-ARAX_GPU_KERNEL arax_blas_syrk_f64(const double *a, uint64_t na, double *c, uint64_t nc, double alpha,
-				   double beta, uint32_t n, uint32_t k, uint32_t flags,
-				   arax_gpu_result result)
+ARAX_GPU_KERNEL __launch_bounds__(1024)
+arax_blas_syrk_f64(const double *a, uint64_t na, double *c, uint64_t nc, double alpha, double beta,
+		   uint32_t n, uint32_t k, uint32_t flags, arax_gpu_result result)
 {
 	__shared__ strips<double, SIDE> s;
 	const bool upper = flags & BLAS_UPPER, turn = flags & BLAS_TRANS_A;
 	const uint64_t down = ((uint64_t)n + SIDE - 1) / SIDE;
 	const matrix of = view_of(a, turn ? k : n, turn);
+	const uint64_t terms = terms_of(alpha, k);
 
 	if (result.canceled())
 		return;
@@ -239,12 +240,13 @@ ARAX_GPU_KERNEL arax_blas_syrk_f64(const double *a, uint64_t na, double *c, uint
 		*result = -EINVAL;
 		return;
 	}
+	alpha = factor_of(alpha, k);
 	for (uint64_t tile = arax_group(); tile < down * down; tile += arax_groups()) {
 		const uint64_t i0 = tile % down * SIDE, j0 = tile / down * SIDE;
 
 		if (upper ? i0 > j0 : i0 < j0)
 			continue;
-		sum_tile<double, SIDE, PIECE>(&s, of, of, n, n, k, i0, j0,
+		sum_tile<double, SIDE, PIECE>(&s, of, of, n, n, terms, i0, j0,
 					      [&](uint64_t i, uint64_t j, double sum) {
 			const uint64_t row = i0 + i, column = j0 + j;
 

@@ -20,6 +20,12 @@ static int lead(uint32_t rows)
 	return rows ? (int)rows : 1;
 }
 
+/* Of no terms it makes nothing, were it NaN. */
+static double factor(double alpha, uint32_t k)
+{
+	return k ? alpha : 0;
+}
+
 /* False: it is too short.  *@data is NULL where there is nothing. */
 static bool matrix(const struct arax_launch *l, uint32_t i, uint32_t rows, uint32_t columns,
 		   const struct blas_call *p, void **data)
@@ -37,7 +43,7 @@ static int gemm(const struct arax_launch *l, const struct arax_stream *s, bool f
 		const struct blas_gemm *args)
 {
 	struct blas_call p = {
-		.f64 = f64, .flags = args->flags, .alpha = args->alpha, .beta = args->beta,
+		.f64 = f64, .flags = args->flags, .alpha = factor(args->alpha, args->k), .beta = args->beta,
 		/* Where alpha is 0 the terms are nothing, whatever stands in them: none are given. */
 		.m = (int)args->m, .n = (int)args->n, .k = args->alpha == 0 ? 0 : (int)args->k,
 		.ldc = lead(args->m),
@@ -130,6 +136,9 @@ int arax_blas_vendor_trsm_f64(const struct arax_launch *l, const struct arax_str
 	p.alpha = args.alpha;
 	p.lda = lead(order);
 	p.ldb = lead(args.m);
+	/* Then nothing is solved, and libraries may read what stands there. */
+	if (args.alpha == 0)
+		return -EOPNOTSUPP;
 	return p.m && p.n ? vendor_trsm(s, &p) : 0;
 }
 
@@ -146,7 +155,7 @@ int arax_blas_vendor_syrk_f64(const struct arax_launch *l, const struct arax_str
 	p.flags = args.flags;
 	p.n = (int)args.n;
 	p.k = args.alpha == 0 ? 0 : (int)args.k;
-	p.alpha = args.alpha;
+	p.alpha = factor(args.alpha, args.k);
 	p.beta = args.beta;
 	p.lda = lead(args.flags & BLAS_TRANS_A ? args.k : args.n);
 	p.ldc = lead(args.n);
