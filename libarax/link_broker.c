@@ -25,6 +25,7 @@
 #include "internal.h"
 #include "kmod/core/layout.h"
 #include "link.h"
+#include "nap.h"
 
 /* A call that waits for its reply; on the stack of the thread that makes it. */
 struct pending {
@@ -344,7 +345,7 @@ static void exchange(struct link_broker *b, struct pending *p, struct arax_msg *
 	pthread_mutex_unlock(&b->lock);
 }
 
-static int broker_call(struct link *l, unsigned int nr, void *arg)
+static int call_once(struct link *l, unsigned int nr, void *arg)
 {
 	const struct link_call *c = link_call_find(nr);
 	struct link_broker *b = to_broker(l);
@@ -390,6 +391,72 @@ static int broker_call(struct link *l, unsigned int nr, void *arg)
 	close_all(p.fds, p.nr_fds);
 	pthread_setcancelstate(cancel, NULL);
 	return p.result;
+}
+
+#define SLICE_NS	1000000000u	/* of a wait: so long one that was cancelled keeps its place */
+#define PLACE_NS	1000000000u	/* so long one is waited for by what should not fail */
+
+/*
+ * The broker doesn't hear of a thread that was cancelled, and a connection has so many places for
+ * waits.  One that has begun doesn't end because others have taken them all between two slices.
+ */
+static int call_wait(struct link *l, struct arax_wait *a)
+{
+	const uint64_t deadline = a->deadline_ns;
+	struct timespec for_place = NAP_FIRST;
+	uint64_t now, until;
+	bool begun = false;
+	int ret;
+
+	for (;;) {
+		now = now_ns();
+		until = deadline > now && deadline - now > SLICE_NS ? now + SLICE_NS : deadline;
+		a->deadline_ns = until;
+		ret = call_once(l, ARAX_NR_WAIT, a);
+		a->deadline_ns = deadline;
+		if (ret == -ETIMEDOUT && until != deadline) {
+			begun = true;
+			for_place = NAP_FIRST;
+		} else if (ret == -ENOSPC && begun) {
+			if (now >= deadline)
+				return -ETIMEDOUT;
+			nap(&for_place);
+		} else {
+			return ret;
+		}
+	}
+}
+
+/*
+ * What has no other reason for it finds all places taken by others that are as short.  Most of
+ * them return nothing to their callers, who could not try again.
+ */
+static int call_with_place(struct link *l, unsigned int nr, void *arg)
+{
+	const uint64_t until = now_ns() + PLACE_NS;
+	struct timespec for_place = NAP_FIRST;
+	int ret, cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	while ((ret = call_once(l, nr, arg)) == -ENOSPC && now_ns() < until)
+		nap(&for_place);
+	pthread_setcancelstate(cancel, NULL);
+	return ret;
+}
+
+static int broker_call(struct link *l, unsigned int nr, void *arg)
+{
+	switch (nr) {
+	case ARAX_NR_WAIT:
+		return call_wait(l, arg);
+	case ARAX_NR_CANCEL:
+	case ARAX_NR_BUFFER_DESTROY:
+	case ARAX_NR_BUFFER_REVOKE:
+	case ARAX_NR_QUEUE_DESTROY:
+	case ARAX_NR_TIMELINE_DESTROY:
+		return call_with_place(l, nr, arg);
+	}
+	return call_once(l, nr, arg);
 }
 
 /* ------------------------------------------------------------------ */

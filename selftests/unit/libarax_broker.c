@@ -27,10 +27,12 @@ static pthread_t serving;
 static struct link *l;
 static unsigned int attached;		/* descriptors that come with what is exported */
 static uint32_t held[8];		/* the waits that have no answer yet */
+static uint64_t held_until[8];		/* their deadlines */
 static atomic_uint nr_held;
 
 static int refused;			/* the result of buffers' creation, */
 static atomic_uint over;		/* of so many more that they are over a limit */
+static atomic_uint no_place;		/* of so many calls that destroy something */
 static atomic_uint nr_created, nr_memories;	/* calls of that, descriptors in them */
 
 static void answer(uint32_t id, int result, const void *body, size_t bytes, unsigned int nr_fds)
@@ -61,6 +63,10 @@ static void answer(uint32_t id, int result, const void *body, size_t bytes, unsi
 
 static int result_of(const struct arax_msg *msg)
 {
+	if (msg->nr == ARAX_NR_BUFFER_DESTROY && no_place) {
+		no_place--;
+		return -ENOSPC;
+	}
 	if (msg->nr != ARAX_NR_BUFFER_CREATE)
 		return 0;
 	nr_created++;
@@ -87,11 +93,15 @@ static void *serve(void *arg)
 			answer(msg.id, 0, &init, sizeof(init), 1);
 			continue;
 		}
-		if (msg.nr == ARAX_NR_WAIT)
-			held[nr_held++] = msg.id;
-		else
+		if (msg.nr == ARAX_NR_WAIT) {
+			memcpy(&held_until[nr_held], m + sizeof(msg) +
+			       offsetof(struct arax_wait, deadline_ns), sizeof(held_until[0]));
+			held[nr_held] = msg.id;
+			nr_held++;
+		} else {
 			answer(msg.id, result_of(&msg), m + sizeof(msg), (size_t)n - sizeof(msg),
 			       msg.nr == ARAX_NR_TIMELINE_EXPORT ? attached : 0);
+		}
 	}
 	return NULL;
 }
@@ -110,6 +120,7 @@ static void setup(void)
 	peer = accept(server, NULL, NULL);
 	ck_assert_int_ge(peer, 0);
 	nr_held = 0;
+	no_place = 0;
 	nr_created = 0;
 	nr_memories = 0;
 	over = 0;
@@ -222,6 +233,83 @@ START_TEST(cancelled_while_waiting)
 		ck_assert_ptr_null(result);
 	}
 	ck_assert_int_eq(other_call(), 0);
+}
+END_TEST
+
+static struct arax_wait waited;
+
+static void *wait_till(void *arg)
+{
+	return (void *)(intptr_t)l->ops->call(l, ARAX_NR_WAIT, &waited);
+}
+
+static void begin_wait(pthread_t *t, uint64_t deadline)
+{
+	waited = (struct arax_wait){ .size = sizeof(waited), .count = 1, .deadline_ns = deadline };
+	ck_assert_int_eq(pthread_create(t, NULL, wait_till, NULL), 0);
+}
+
+static void held_is(unsigned int nth, int result, uint64_t until)
+{
+	while (nr_held <= nth)
+		usleep(100);
+	if (until)
+		ck_assert_uint_eq(held_until[nth], until);
+	else
+		ck_assert_uint_le(held_until[nth], now_ns() + 1000000000);
+	answer(held[nth], result, &(struct arax_wait){ .size = sizeof(waited), .index = nth },
+	       sizeof(waited), 0);
+}
+
+static void wait_is(pthread_t t, int result, uint64_t deadline)
+{
+	void *got;
+
+	ck_assert_int_eq(pthread_join(t, &got), 0);
+	ck_assert_int_eq((int)(intptr_t)got, result);
+	ck_assert_uint_eq(waited.deadline_ns, deadline);
+}
+
+/*
+ * What was given up keeps its place for a moment only, as no wait is for longer; and what has begun
+ * goes on where others have all places by the time that it asks for another one.
+ */
+START_TEST(waits_are_short)
+{
+	const uint64_t long_after = now_ns() + 3600000000000u;
+	uint64_t soon;
+	pthread_t t;
+
+	begin_wait(&t, _i ? ARAX_DEADLINE_NONE : long_after);
+	held_is(0, -ETIMEDOUT, 0);
+	held_is(1, -ETIMEDOUT, 0);
+	held_is(2, -ENOSPC, 0);
+	held_is(3, 0, 0);
+	wait_is(t, 0, _i ? ARAX_DEADLINE_NONE : long_after);
+	ck_assert_uint_eq(waited.index, 3);
+	/* The one that finds none is told so. */
+	begin_wait(&t, long_after);
+	held_is(4, -ENOSPC, 0);
+	wait_is(t, -ENOSPC, long_after);
+	soon = now_ns() + 500000000;
+	begin_wait(&t, soon);
+	held_is(5, -ETIMEDOUT, soon);
+	wait_is(t, -ETIMEDOUT, soon);
+	begin_wait(&t, 1);
+	held_is(6, -ETIMEDOUT, 1);
+	wait_is(t, -ETIMEDOUT, 1);
+	ck_assert_uint_eq(nr_held, 7);
+}
+END_TEST
+
+/* Nobody would hear that a buffer was not given back. */
+START_TEST(a_place_is_waited_for)
+{
+	struct arax_handle h = { .size = sizeof(h), .handle = 1 };
+
+	no_place = 3;
+	ck_assert_int_eq(l->ops->call(l, ARAX_NR_BUFFER_DESTROY, &h), 0);
+	ck_assert_uint_eq(no_place, 0);
 }
 END_TEST
 
@@ -537,6 +625,8 @@ int main(void)
 		tcase_add_test(t, cancelled_in_a_call);
 		tcase_add_loop_test(t, cancelled_in_the_module, 0, 2);
 	}
+	tcase_add_loop_test(t, waits_are_short, 0, 2);
+	tcase_add_test(t, a_place_is_waited_for);
 	tcase_add_test(t, buffer_under_a_timer);
 	tcase_add_test(t, connected_under_a_timer);
 	tcase_add_loop_test(t, asleep, 0, 3);
