@@ -553,6 +553,11 @@ static inline void look_for_end(struct arax *ax)
 		complete_dead(ax, -ENOTCONN);
 }
 
+void wait_look_for_end(struct arax *ax)
+{
+	look_for_end(ax);
+}
+
 int arax_test(struct arax_event *event)
 {
 	struct arax *ax = event->ax;

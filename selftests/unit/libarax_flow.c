@@ -774,6 +774,49 @@ START_TEST(no_room_no_wait)
 }
 END_TEST
 
+/* Who does nothing but submit is told of room, and of the end. */
+START_TEST(nobody_else_looks)
+{
+	const uint64_t end = SOON;
+	struct arax_desc d[64] = { { 0 } };
+	struct arax_event e = ARAX_EVENT_INIT;
+	char how = 'h';
+	int i, ret;
+
+	for (i = 0; i < 64; i++) {
+		d[i].opcode = ARAX_OP_CALL;
+		d[i].args = &how;
+		d[i].arg_len = 1;
+	}
+	d[0].event = &e;
+	for (i = 0; i < 2; i++) {
+		ck_assert_int_eq(arax_submit(q, d, 64, ARAX_SUBMIT_NOWAIT), 64);
+		ck_assert_int_eq(arax_submit(q, d + 1, 1, ARAX_SUBMIT_NOWAIT), -EAGAIN);
+		while (P->nr_held < 64)
+			usleep(100);
+		P->release = true;
+		while ((ret = arax_submit(q, d + 1, 1, ARAX_SUBMIT_NOWAIT)) == -EAGAIN)
+			ck_assert_uint_lt(now_ns(), end);
+		ck_assert_int_eq(ret, 1);
+		do {
+			P->release = true;
+			ret = arax_queue_finish(q, arax_deadline(10000000));
+		} while (ret == -ETIMEDOUT && now_ns() < end);
+		P->release = false;
+		ck_assert_int_eq(ret, 0);
+		ck_assert_int_eq(arax_event_done(&e), 1);
+		ck_assert_int_eq(e.result, 0);
+	}
+	ck_assert_int_eq(arax_submit(q, d, 64, ARAX_SUBMIT_NOWAIT), 64);
+	close(P->hup[1]);
+	P->hup[1] = -1;
+	while ((ret = arax_submit(q, d + 1, 1, ARAX_SUBMIT_NOWAIT)) == -EAGAIN)
+		ck_assert_uint_lt(now_ns(), end);
+	ck_assert_int_eq(ret, -ENOTCONN);
+	ck_assert_int_eq(e.result, -EOWNERDEAD);
+}
+END_TEST
+
 START_TEST(any_of_some)
 {
 	struct arax_event held = ARAX_EVENT_INIT, quick = ARAX_EVENT_INIT;
@@ -1923,6 +1966,7 @@ int main(void)
 	tcase_add_test(t, poll_from_now_on);
 	tcase_add_test(t, more_than_fits);
 	tcase_add_test(t, no_room_no_wait);
+	tcase_add_test(t, nobody_else_looks);
 	tcase_add_test(t, any_of_some);
 	tcase_add_test(t, texts);
 	tcase_add_test(t, wrong_events);
