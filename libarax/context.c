@@ -205,9 +205,12 @@ int arax_open(struct arax **ax, const struct arax_options *options)
 void arax_close(struct arax *ax)
 {
 	bool forked;
+	int cancel;
 
 	if (!ax)
 		return;
+	/* Nobody else would give back what is left of it. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	forked = !is_owner(ax);
 	if (!forked && ax->has_rings) {
 		complete_dead(ax, -ECANCELED);
@@ -236,4 +239,5 @@ void arax_close(struct arax *ax)
 		free(t);
 	}
 	context_free(ax, forked);
+	pthread_setcancelstate(cancel, NULL);
 }

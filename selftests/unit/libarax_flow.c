@@ -1807,6 +1807,46 @@ START_TEST(cancelled_while_asleep)
 }
 END_TEST
 
+static atomic_uint calls_done;
+
+/* As long as somebody has cancelled it already. */
+static void *call_cancelled(void *arg)
+{
+	struct arax_event *e = arg;
+	const uint64_t end = now_ns() + 20000000;
+
+	pthread_cancel(pthread_self());
+	arax_poll_fd(ax);
+	calls_done = 1;
+	while (now_ns() < end)
+		arax_test(e);
+	calls_done = 2;
+	arax_process(ax);
+	calls_done = 3;
+	arax_close(ax);
+	calls_done = 4;
+	pthread_testcancel();
+	return NULL;
+}
+
+/* No thread ends in what does not wait: it would leave locks, or a context, behind. */
+START_TEST(cancelled_without_a_wait)
+{
+	struct arax_event *e = calloc(1, sizeof(*e));
+	pthread_t t;
+	void *result;
+
+	ck_assert_int_eq(go('h', e), 0);
+	ck_assert_int_eq(pthread_create(&t, NULL, call_cancelled, e), 0);
+	join_soon(t, &result);
+	ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+	ck_assert_uint_eq(calls_done, 4);
+	ck_assert_int_eq(e->result, -ECANCELED);
+	free(e);
+	setup();
+}
+END_TEST
+
 /* What an access left is freed by whoever comes last. */
 START_TEST(cancelled_in_an_access)
 {
@@ -2007,6 +2047,7 @@ int main(void)
 	tcase_add_test(t, access_without_room);
 	if (BE_CANCELS) {
 		tcase_add_loop_test(t, cancelled_while_asleep, 0, 3);
+		tcase_add_test(t, cancelled_without_a_wait);
 		tcase_add_test(t, cancelled_in_an_access);
 		tcase_add_test(t, cancelled_beside_a_poll);
 		tcase_add_test(t, cancelled_at_the_end);
