@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "filelimit.h"
 #include "internal.h"
 
 #define DEFAULT_DEPTH		256
@@ -119,6 +120,9 @@ static int make_rings(struct arax *ax, const struct arax_options *o)
 		quota_text(ax, ARAX_RES_CONTEXTS, 1, why, sizeof(why));
 		return error_set(ret, "making rings for %u tasks: %s", o->depth, why);
 	}
+	if (ret == -ENOMEM && init->region_size > file_limit())
+		return error_set(ret, "making rings for %u tasks: " ERROR_FILE_LIMIT, o->depth,
+				 (unsigned long long)file_limit());
 	if (ret)
 		return error_set(ret, "making rings for %u tasks", o->depth);
 	ax->ring.takes_short = takes_short(ax);

@@ -22,6 +22,7 @@
 #include "barrier.h"
 #include "error.h"
 #include "eventfd.h"
+#include "filelimit.h"
 #include "internal.h"
 #include "kmod/core/layout.h"
 #include "link.h"
@@ -502,12 +503,16 @@ static size_t huge_page(void)
 	return size;
 }
 
-/* To ask for what no machine of this size has would take all of it first, from everybody. */
-static bool fits_in_memory(size_t bytes)
+/*
+ * To ask for what no machine of this size has would take all of it first, from everybody; and who
+ * asks for more than he may have in a file dies of SIGXFSZ.
+ */
+static bool may_be(size_t bytes)
 {
 	struct sysinfo s;
 
-	return bytes <= PTRDIFF_MAX && (sysinfo(&s) || bytes / s.mem_unit <= s.totalram);
+	return bytes <= PTRDIFF_MAX && bytes <= file_limit() &&
+	       (sysinfo(&s) || bytes / s.mem_unit <= s.totalram);
 }
 
 #define PIECE_MAX	((size_t)16 << 20)
@@ -545,7 +550,7 @@ static int make_memory(const char *name, size_t bytes, int seals, void **data)
 	void *p = MAP_FAILED;
 	int err, fd;
 
-	if (!fits_in_memory(bytes))
+	if (!may_be(bytes))
 		return -ENOMEM;
 	fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
@@ -621,6 +626,7 @@ static int broker_region(struct link *l, struct link_region *r)
 
 	if (arax_layout(r->init.depth, r->init.entry_size, r->init.arena_size, &layout))
 		return -EINVAL;
+	r->init.region_size = layout.region_size;
 	ret = make_memory("arax-ring", layout.region_size, 0, &p);
 	if (ret < 0)
 		return ret;
@@ -633,7 +639,6 @@ static int broker_region(struct link *l, struct link_region *r)
 	r->init.sq_offset = layout.sq_offset;
 	r->init.cq_offset = layout.cq_offset;
 	r->init.arena_offset = layout.arena_offset;
-	r->init.region_size = layout.region_size;
 	ret = init_context(l, &r->init);
 	if (!ret) {
 		b->doorbell_fd = r->init.doorbell_fd;
@@ -682,7 +687,7 @@ static int broker_buffer_create(struct link *l, struct arax_buffer_create *a, vo
 	if (bytes < a->bytes)
 		return -ENOMEM;
 	if (bytes >= LARGE_BUFFER) {
-		if (!fits_in_memory(bytes))
+		if (!may_be(bytes))
 			return -ENOMEM;
 		ret = ask_for_room(l, a);
 		if (ret)

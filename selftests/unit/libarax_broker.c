@@ -136,6 +136,15 @@ static void teardown(void)
 	be_rmdir(folder);
 }
 
+/* Once @l has been closed, and who served it has ended. */
+static void begin_again(void)
+{
+	close(peer);
+	close(server);
+	be_rmdir(folder);
+	setup();
+}
+
 static unsigned int open_files(void)
 {
 	DIR *d = opendir("/proc/self/fd");
@@ -480,10 +489,7 @@ START_TEST(closed_beside_a_child)
 	pthread_join(serving, NULL);
 	kill(child, SIGKILL);
 	ck_assert_int_eq(waitpid(child, NULL, 0), child);
-	close(peer);
-	close(server);
-	be_rmdir(folder);
-	setup();
+	begin_again();
 }
 END_TEST
 
@@ -518,6 +524,36 @@ START_TEST(what_leaves_is_waited_for)
 	ck_assert_int_eq(l->ops->buffer_create(l, &a, &data), -EBADF);
 	ck_assert_uint_eq(nr_created, 4);
 	ck_assert_uint_eq(nr_memories, 1);
+}
+END_TEST
+
+/* Buffers and rings are files: who may have none so long is told, not killed. */
+START_TEST(longer_than_a_file_may_be)
+{
+	struct arax_options o = { .depth = 64, .entry_size = 128, .arena_size = 4096 };
+	struct arax_buffer *b = NULL;
+	struct rlimit limit, few;
+	struct arax *ax;
+
+	uninterrupted_bytes = 1 << 20;
+	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	few = limit;
+	few.rlim_cur = _i ? 8192 : 65536;
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &few), 0);
+	if (_i) {
+		ck_assert_int_eq(context_new(&ax, l, &o), -ENOMEM);
+		ck_assert_ptr_nonnull(strstr(arax_error_text(), "RLIMIT_FSIZE lets this program have 8192 bytes"));
+	} else {
+		ck_assert_int_eq(context_new(&ax, l, &o), 0);
+		ck_assert_int_eq(arax_buffer_create(ax, 65537, 0, &b), -ENOMEM);
+		ck_assert_ptr_nonnull(strstr(arax_error_text(), "ulimit -f"));
+		ck_assert_int_eq(arax_buffer_create(ax, 1 << 30, 0, &b), -ENOMEM);
+		ck_assert_int_eq(arax_buffer_create(ax, 65536, 0, &b), 0);
+		arax_close(ax);
+	}
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	pthread_join(serving, NULL);
+	begin_again();
 }
 END_TEST
 
@@ -620,6 +656,7 @@ int main(void)
 	tcase_add_test(t, too_many_descriptors);
 	tcase_add_loop_test(t, large_buffers_are_asked_for, 0, 3);
 	tcase_add_test(t, what_leaves_is_waited_for);
+	tcase_add_loop_test(t, longer_than_a_file_may_be, 0, 2);
 	if (BE_CANCELS) {
 		tcase_add_loop_test(t, cancelled_while_waiting, 0, 3);
 		tcase_add_test(t, cancelled_in_a_call);
