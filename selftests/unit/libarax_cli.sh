@@ -391,6 +391,7 @@ ARAX_LINK=broker:$tmp/none is 0 'run --kernels starts one whatever there is' \
 says 'mc_pi' 'which has one folder'
 says 'vadd' 'and the other'
 is 0 'a program in C++' $arax run --private -- build/unit/libarax-cxx
+is 0 'a program with names of its own in one file' $arax run --private -- build/unit/libarax-static
 if echo 'int main(void) { return 0; }' | gcc -m32 -pthread -o "$tmp/m32" -x c - 2>/dev/null; then
 	is 0 'libarax for 32 bits' gcc -m32 -std=gnu11 -O2 -pthread -Wall -Wextra -Werror \
 		-Wno-unused-parameter -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64 \

@@ -54,6 +54,11 @@ if [ -e build/lib/libarax.so ]; then
 		<(nm -D --defined-only build/lib/libarax.so | sed -n 's/.* T \([a-z_]*\)@.*/\1/p' | sort) \
 		<(sort <<<"$symbols"))"
 fi
+if [ -e build/lib/libarax.a ]; then
+	check 'libarax.a has no other names' "$(diff \
+		<(nm -g --defined-only build/lib/libarax.a | sed -n 's/^[0-9a-f]* . //p' | sort) \
+		<(sort -u <<<"$symbols"))"
+fi
 
 for page in "$man"/man?/* selftests/bench/*.1 examples/rodinia/*.1; do
 	grep -q '^\.so ' "$page" && continue
