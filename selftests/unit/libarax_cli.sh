@@ -824,8 +824,22 @@ else
 	echo "ok $n - without cgroup2 # SKIP nothing can be unmounted here"
 fi
 
-# What is for administrators, at a daemon that serves all.
 other=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+
+# A device that is there and closed to us is what is told, not that there is no socket.
+# shellcheck disable=SC2016 # for the shell inside
+closed='mount -t tmpfs -o mode=755 none /dev && : >/dev/arax && chown 0:77 /dev/arax && chmod "$1" /dev/arax && shift && exec "$@"'
+if "${other[@]}" test -x $arax && unshare -m sh -c "$closed" sh 660 true 2>/dev/null; then
+	is 1 'a device of a group' unshare -m sh -c "$closed" sh 660 env -u XDG_RUNTIME_DIR "${other[@]}" $arax info
+	says '/dev/arax, whose mode is 0660 and whose group is gid 77' 'and says whose'
+	says 'Permission denied' 'and what is wrong'
+	is 1 'a device of nobody else' unshare -m sh -c "$closed" sh 600 env -u XDG_RUNTIME_DIR "${other[@]}" $arax info
+	says '/dev/arax, whose mode is 0600 and whose owner is uid 0' 'and says whose'
+else
+	echo "ok $((++n)) - a device that may not be opened # SKIP nothing can be mounted, or others can't run $arax"
+fi
+
+# What is for administrators, at a daemon that serves all.
 if [ "$(id -u)" != 0 ]; then
 	echo "ok $((++n)) - administrators' commands for others # SKIP not root"
 elif ! "${other[@]}" test -x $arax; then
