@@ -1479,6 +1479,42 @@ static int call_fails(struct link *l, unsigned int nr, void *arg)
 	return -ENOSPC;
 }
 
+static _Thread_local uint64_t asked_to_nap;
+
+int nanosleep(const struct timespec *t, struct timespec *left)
+{
+	asked_to_nap += (uint64_t)t->tv_sec * 1000000000u + (uint64_t)t->tv_nsec;
+	return clock_nanosleep(CLOCK_MONOTONIC, 0, t, left);
+}
+
+static int finds_nothing(struct link *l, unsigned int nr, void *arg)
+{
+	return -ENOENT;
+}
+
+/* Who waits for a kernel naps between looks, and not past his deadline. */
+START_TEST(kernel_in_time)
+{
+	struct link_ops ops = peer_ops;
+	struct arax_kernel k;
+	uint64_t ns, all = 0;
+
+	ops.call = finds_nothing;
+	P->link.ops = &ops;
+	for (ns = 100000; ns <= 100000000; ns *= 10) {
+		asked_to_nap = 0;
+		ck_assert_int_eq(arax_kernel_find(ax, "none", arax_deadline(ns), &k), -ENOENT);
+		ck_assert_uint_le(asked_to_nap, ns);
+		all += asked_to_nap;
+	}
+	ck_assert_uint_gt(all, 0);
+	asked_to_nap = 0;
+	ck_assert_int_eq(arax_kernel_find(ax, "none", 0, &k), -ENOENT);
+	ck_assert_uint_eq(asked_to_nap, 0);
+	P->link.ops = &peer_ops;
+}
+END_TEST
+
 /* What the load before was told is not said of one that araxd never had. */
 START_TEST(log_of_no_load)
 {
@@ -2034,6 +2070,7 @@ int main(void)
 	tcase_add_test(t, poll_what_is_dead);
 	tcase_add_loop_test(t, poll_beside_the_end, 0, 2);
 	tcase_add_test(t, unload_in_what_is_dead);
+	tcase_add_test(t, kernel_in_time);
 	tcase_add_loop_test(t, log_of_no_load, 0, 3);
 	tcase_add_loop_test(t, kick_fails, 0, 3);
 	tcase_add_test(t, kick_fails_in_an_access);
