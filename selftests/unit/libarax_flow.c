@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -1539,6 +1540,28 @@ START_TEST(log_of_no_load)
 }
 END_TEST
 
+/* What never has a first byte is not waited for. */
+START_TEST(module_of_no_file)
+{
+	struct arax_own_kernel k = { .signature = "k()" };
+	struct arax_kernel loaded;
+	char folder[64], path[96];
+
+	be_mkdir(folder);
+	snprintf(path, sizeof(path), "%s/fifo", folder);
+	ck_assert_int_eq(mkfifo(path, 0600), 0);
+	ck_assert_int_eq(arax_module_load_file(ax, 0, path, &k, 1, &loaded), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "is no regular file"));
+	ck_assert_int_eq(arax_module_load_file(ax, 0, folder, &k, 1, &loaded), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "is no regular file"));
+	unlink(path);
+	fclose(fopen(path, "we"));
+	ck_assert_int_eq(arax_module_load_file(ax, 0, path, &k, 1, &loaded), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "is empty"));
+	be_rmdir(folder);
+}
+END_TEST
+
 /* What was published before it showed that nobody is there has been submitted, and ends. */
 START_TEST(kick_fails)
 {
@@ -2072,6 +2095,7 @@ int main(void)
 	tcase_add_test(t, unload_in_what_is_dead);
 	tcase_add_test(t, kernel_in_time);
 	tcase_add_loop_test(t, log_of_no_load, 0, 3);
+	tcase_add_test(t, module_of_no_file);
 	tcase_add_loop_test(t, kick_fails, 0, 3);
 	tcase_add_test(t, kick_fails_in_an_access);
 	tcase_add_test(t, access_after_a_queue);
