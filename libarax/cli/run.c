@@ -284,6 +284,16 @@ static void end_daemon(pid_t pid, const struct private *p)
 		tell_of_death(status, p);
 }
 
+/* Why it can't be run. */
+static int exec_failed(const char *program)
+{
+	/* Standard error may be closed. */
+	const int err = errno;
+
+	fprintf(stderr, "arax: %s: %s\n", program, strerror(err));
+	return err == ENOENT ? 127 : 126;
+}
+
 /* Runs the program as a child.  Returns the exit status to pass on. */
 static int run_child(char **argv, const struct signals *s)
 {
@@ -301,8 +311,7 @@ static int run_child(char **argv, const struct signals *s)
 	if (!pid) {
 		release_endings(s);
 		execvp(argv[0], argv);
-		fprintf(stderr, "arax: %s: %s\n", argv[0], strerror(errno));
-		_exit(errno == ENOENT ? 127 : 126);
+		_exit(exec_failed(argv[0]));
 	}
 	if (pid < 0) {
 		perror("arax: fork");
@@ -363,8 +372,13 @@ static int run_private(char **argv, struct private *p)
 		base = "/tmp";
 	snprintf(dir, sizeof(dir), "%s/arax-run-XXXXXX", base);
 	hold_endings(&signals);
-	if (!mkdtemp(dir) || !make_pipe(ready)) {
+	if (!mkdtemp(dir)) {
 		fprintf(stderr, "arax: %s: %s\n", dir, strerror(errno));
+		return EXIT_FAILED;
+	}
+	if (!make_pipe(ready)) {
+		perror("arax: making a pipe");
+		remove_folder(dir);
 		return EXIT_FAILED;
 	}
 	snprintf(socket_path, sizeof(socket_path), "%s/arax.sock", dir);
@@ -500,8 +514,7 @@ static int run(const struct command *self, int argc, char **argv)
 	found = look_for_daemon(asked);
 	if (found == FOUND_DAEMON) {
 		execvp(argv[i], argv + i);
-		fprintf(stderr, "arax: %s: %s\n", argv[i], strerror(errno));
-		return errno == ENOENT ? 127 : 126;
+		return exec_failed(argv[i]);
 	}
 	/* Whoever asked for a certain Arax doesn't want another one. */
 	if (asked && found == FOUND_MODULE) {

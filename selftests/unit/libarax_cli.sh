@@ -408,6 +408,12 @@ is 127 'run of what is not there' $arax run --private -- "$tmp/none"
 is 127 'run of what is called "-"' $arax run --private -
 says 'arax: -: ' 'which is no option'
 is 126 'run of what is no program' $arax run --private -- "$tmp"
+is 127 'run that can say nothing of what is not there' sh -c "$arax run --private -- $tmp/none 2>&-"
+is 127 'nor where there is an araxd' $arax run --private -- sh -c "$arax run $tmp/none 2>&-"
+for limit in 4 5 6; do
+	is 1 "run with $limit descriptors" bash -c "ulimit -n $limit; exec $arax run --private -- true"
+	is 0 'leaves nothing behind' sh -c "[ -z \"\$(find $tmp -name 'arax-run-*')\" ]"
+done
 mkdir "$tmp/refused"
 echo '{ "library": 1 }' >"$tmp/refused/a.json"
 is 0 'run with a wrong kernel library' $arax run --kernels "$tmp/refused" -- true
