@@ -34,6 +34,13 @@ static void forward(int sig)
 		kill(child, sig);
 }
 
+/* From a keyboard these go to the program as well; where somebody has sent them, to us alone. */
+static void forward_sent(int sig, siginfo_t *info, void *context)
+{
+	if (info->si_code <= 0)
+		forward(sig);
+}
+
 /*
  * While the private araxd starts: what would end this process waits until it has been noted
  * here, so that nothing is left behind.
@@ -284,6 +291,15 @@ static void end_daemon(pid_t pid, const struct private *p)
 		tell_of_death(status, p);
 }
 
+static bool is_ignored(const struct signals *s, int sig)
+{
+	size_t i;
+
+	for (i = 0; i < NR_ENDINGS && endings[i] != sig; i++)
+		;
+	return i < NR_ENDINGS && s->actions[i].sa_handler == SIG_IGN;
+}
+
 /* Why it can't be run. */
 static int exec_failed(const char *program)
 {
@@ -298,15 +314,13 @@ static int exec_failed(const char *program)
 static int run_child(char **argv, const struct signals *s)
 {
 	static const int passed_on[] = { SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
+	static const int keys[] = { SIGINT, SIGQUIT };
 	struct sigaction handler = { .sa_handler = forward };
-	struct sigaction ignore = { .sa_handler = SIG_IGN };
+	struct sigaction sent = { .sa_sigaction = forward_sent, .sa_flags = SA_SIGINFO };
 	int status;
 	size_t i;
 	pid_t pid;
 
-	/* From the keyboard, these go to the program as well. */
-	sigaction(SIGINT, &ignore, NULL);
-	sigaction(SIGQUIT, &ignore, NULL);
 	pid = fork();
 	if (!pid) {
 		release_endings(s);
@@ -320,6 +334,9 @@ static int run_child(char **argv, const struct signals *s)
 	child = pid;
 	for (i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++)
 		sigaction(passed_on[i], &handler, NULL);
+	for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (!is_ignored(s, keys[i]))
+			sigaction(keys[i], &sent, NULL);
 	sigprocmask(SIG_SETMASK, &s->mask, NULL);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;

@@ -414,6 +414,20 @@ for limit in 4 5 6; do
 	is 1 "run with $limit descriptors" bash -c "ulimit -n $limit; exec $arax run --private -- true"
 	is 0 'leaves nothing behind' sh -c "[ -z \"\$(find $tmp -name 'arax-run-*')\" ]"
 done
+# Whoever sends it knows of this process alone; a key's would have gone to the program as well.
+cat >"$tmp/sent" <<'END'
+env --default-signal "$1" run --private -- bash -c '
+	trap "exit 9" "$1"; touch "$2"; for i in {1..600}; do sleep 0.1; done' - "$2" "$3" &
+for i in {1..600}; do
+	[ ! -e "$3" ] || break
+	sleep 0.1
+done
+kill "-$2" $!
+wait $!
+END
+for s in INT QUIT TERM; do
+	is 9 "run passes on SIG$s that was sent to it" bash "$tmp/sent" $arax $s "$tmp/sent.$s"
+done
 mkdir "$tmp/refused"
 echo '{ "library": 1 }' >"$tmp/refused/a.json"
 is 0 'run with a wrong kernel library' $arax run --kernels "$tmp/refused" -- true
