@@ -35,6 +35,7 @@ DESTDIR  ?=
 CC       := gcc
 CXX      := g++
 CLANG    ?= clang
+OBJCOPY  ?= objcopy
 # On a bare machine, before setup has brought it, nothing is said of it a dozen times.
 PKGCONF  ?= $(or $(shell command -v pkg-config 2>/dev/null),false)
 

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "filelimit.h"
 #include "internal.h"
 
 static void buffer_add(struct arax *ax, struct buffer *b, struct arax_buffer **out)
@@ -59,6 +60,11 @@ int arax_buffer_create(struct arax *ax, uint64_t bytes, uint32_t flags,
 			return error_set(ret, "creating a buffer of %llu bytes: %s",
 					 (unsigned long long)bytes, why);
 		}
+		if (ret == -ENOMEM && ax->link->type == ARAX_LINK_BROKER &&
+		    page_round(bytes) > file_limit())
+			return error_set(ret, "creating a buffer of %llu bytes: " ERROR_FILE_LIMIT,
+					 (unsigned long long)bytes,
+					 (unsigned long long)file_limit());
 		if (ret == -EOPNOTSUPP && flags & ~ARAX_BUFFER_FLAGS)
 			return error_set(ret, "creating a buffer with flags 0x%x: want 0 or ARAX_BUFFER_EXPLICIT",
 					 flags);

@@ -17,11 +17,17 @@ $(LIBARAX_SO): $(call objs,plain,$(LIBARAX_SRC) libarax/compat.c) libarax/libara
 	$(Q)ln -sf libarax.so.0 $(@D)/libarax.so
 -include $(patsubst %.o,%.d,$(call objs,plain,$(LIBARAX_SRC) libarax/compat.c))
 
-$(LIBARAX_A): $(call objs,plain,$(LIBARAX_SRC))
+# One object, in which what the map does not export is nobody else's: a program may have its own
+# functions of these names.
+$(LIBARAX_A): $(call objs,plain,$(LIBARAX_SRC)) libarax/libarax.map
 	@mkdir -p $(@D)
 	$(say) AR $@
 	$(Q)rm -f $@
-	$(Q)$(AR) rcs $@ $^
+	$(Q)sed -n 's/^\t\(arax_[a-z_]*\);$$/\1/p' libarax/libarax.map | sort -u >$(@D)/libarax.globals
+	$(Q)$(LD) -r -o $(@D)/libarax.o $(filter %.o,$^)
+	$(Q)$(OBJCOPY) --keep-global-symbols=$(@D)/libarax.globals $(@D)/libarax.o
+	$(Q)$(AR) rcs $@ $(@D)/libarax.o
+	$(Q)rm -f $(@D)/libarax.o $(@D)/libarax.globals
 
 ALL_TARGETS += $(LIBARAX_SO) $(LIBARAX_A)
 
@@ -79,7 +85,7 @@ install-libarax-man:
 	done
 INSTALL_TARGETS += install-libarax-man
 
-check-libarax-man: $(LIBARAX_SO)
+check-libarax-man: $(LIBARAX_SO) $(LIBARAX_A)
 	scripts/tally run unit/libarax-man selftests/unit/libarax_man.sh
 
 $(call program,$(B)/unit/libarax-tenant-asan,asan,selftests/unit/libarax_tenant.c \
@@ -93,12 +99,18 @@ $(B)/unit/libarax-cxx: selftests/unit/libarax_cxx.cc $(LIBARAX_SO)
 		-o $@ $< -Wl,-rpath,'$$ORIGIN/../lib' -L$(B)/lib -larax
 -include $(B)/unit/libarax-cxx.d
 
+# A program whose own names the library has as well, and all of this in one file.
+$(B)/unit/libarax-static: $(B)/obj/plain/selftests/unit/libarax_static.o $(LIBARAX_A)
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(CC) $(LDFLAGS_plain) -static -pthread -o $@ $^
+-include $(B)/obj/plain/selftests/unit/libarax_static.d
+
 $(call program,$(B)/unit/libarax-second,plain,selftests/unit/libarax_second.c $(LIBARAX_SRC),)
 
 # The command's own ways; with a private araxd, kernels and examples: as one finds them
 # behind `make`.
-check-libarax-cli: $$(ALL_TARGETS) $(B)/unit/libarax-cxx \
-		$(B)/unit/libarax-second
+check-libarax-cli: $$(ALL_TARGETS) $(addprefix $(B)/unit/libarax-,cxx second static)
 	scripts/tally run unit/libarax-cli selftests/unit/libarax_cli.sh
 CHECK_TARGETS += check-libarax-man check-libarax-cli
 .PHONY: install-libarax-man check-libarax-man check-libarax-cli

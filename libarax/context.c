@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "filelimit.h"
 #include "internal.h"
 
 #define DEFAULT_DEPTH		256
@@ -119,6 +120,9 @@ static int make_rings(struct arax *ax, const struct arax_options *o)
 		quota_text(ax, ARAX_RES_CONTEXTS, 1, why, sizeof(why));
 		return error_set(ret, "making rings for %u tasks: %s", o->depth, why);
 	}
+	if (ret == -ENOMEM && init->region_size > file_limit())
+		return error_set(ret, "making rings for %u tasks: " ERROR_FILE_LIMIT, o->depth,
+				 (unsigned long long)file_limit());
 	if (ret)
 		return error_set(ret, "making rings for %u tasks", o->depth);
 	ax->ring.takes_short = takes_short(ax);
@@ -205,9 +209,12 @@ int arax_open(struct arax **ax, const struct arax_options *options)
 void arax_close(struct arax *ax)
 {
 	bool forked;
+	int cancel;
 
 	if (!ax)
 		return;
+	/* Nobody else would give back what is left of it. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	forked = !is_owner(ax);
 	if (!forked && ax->has_rings) {
 		complete_dead(ax, -ECANCELED);
@@ -236,4 +243,5 @@ void arax_close(struct arax *ax)
 		free(t);
 	}
 	context_free(ax, forked);
+	pthread_setcancelstate(cancel, NULL);
 }

@@ -196,6 +196,8 @@ void wait_note(struct arax *ax);
 void wait_noted(struct arax *ax);
 /* Wake other waiting threads, after completions were handed out. */
 void wait_wake_followers(struct arax *ax);
+/* Nothing has completed: does the link still stand?  Asked now and then only. */
+void wait_look_for_end(struct arax *ax);
 uint64_t now_ns(void);
 
 /* submit.c: waits until a task may be in flight besides those that are.  Returns as wait_until() does. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "error.h"
@@ -88,10 +89,27 @@ static int open_named(struct link **l, const char *want, bool admin)
 	return link_broker_open(l, path, getuid(), false);
 }
 
+/* There is one, and that no daemon serves a socket as well is not what is wrong. */
+static __attribute__((cold)) int not_permitted(int err, const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st))
+		return error_set(err, "opening %s", path);
+	if (!access(path, R_OK | W_OK))
+		return error_set(err, "opening %s, whose mode (%04o) is not what forbids it: a container's rules for devices do, or a security module's",
+				 path, st.st_mode & 07777);
+	if (!(st.st_mode & 060))
+		return error_set(err, "opening %s, whose mode is %04o and whose owner is uid %u: have root permit it (udev's rule for arax gives it 0666)",
+				 path, st.st_mode & 07777, st.st_uid);
+	return error_set(err, "opening %s, whose mode is %04o and whose group is gid %u: have root add you to that group (usermod -aG), or permit it to all (udev's rule for arax gives it 0666)",
+			 path, st.st_mode & 07777, st.st_gid);
+}
+
 int link_open(struct link **l, const char *want, bool admin)
 {
 	const char *env = secure_getenv("ARAX_LINK");
-	int ret;
+	int ret, err = 0;
 
 	if (env && *env)
 		want = env;
@@ -99,9 +117,12 @@ int link_open(struct link **l, const char *want, bool admin)
 		return open_named(l, want, admin);
 
 	if (!access(LINK_SYSTEM_DEVICE, F_OK)) {
-		ret = link_kernel_open(l, kernel_path(admin));
-		if (!ret || admin)
-			return ret;
+		err = link_kernel_open(l, kernel_path(admin));
+		if (!err || admin)
+			return err;
 	}
-	return open_named(l, "broker", admin);
+	ret = open_named(l, "broker", admin);
+	if ((ret == -ENOENT || ret == -ECONNREFUSED) && (err == -EACCES || err == -EPERM))
+		return not_permitted(err, LINK_SYSTEM_DEVICE);
+	return ret;
 }

@@ -22,9 +22,11 @@
 #include "barrier.h"
 #include "error.h"
 #include "eventfd.h"
+#include "filelimit.h"
 #include "internal.h"
 #include "kmod/core/layout.h"
 #include "link.h"
+#include "nap.h"
 
 /* A call that waits for its reply; on the stack of the thread that makes it. */
 struct pending {
@@ -344,7 +346,7 @@ static void exchange(struct link_broker *b, struct pending *p, struct arax_msg *
 	pthread_mutex_unlock(&b->lock);
 }
 
-static int broker_call(struct link *l, unsigned int nr, void *arg)
+static int call_once(struct link *l, unsigned int nr, void *arg)
 {
 	const struct link_call *c = link_call_find(nr);
 	struct link_broker *b = to_broker(l);
@@ -392,6 +394,72 @@ static int broker_call(struct link *l, unsigned int nr, void *arg)
 	return p.result;
 }
 
+#define SLICE_NS	1000000000u	/* of a wait: so long one that was cancelled keeps its place */
+#define PLACE_NS	1000000000u	/* so long one is waited for by what should not fail */
+
+/*
+ * The broker doesn't hear of a thread that was cancelled, and a connection has so many places for
+ * waits.  One that has begun doesn't end because others have taken them all between two slices.
+ */
+static int call_wait(struct link *l, struct arax_wait *a)
+{
+	const uint64_t deadline = a->deadline_ns;
+	struct timespec for_place = NAP_FIRST;
+	uint64_t now, until;
+	bool begun = false;
+	int ret;
+
+	for (;;) {
+		now = now_ns();
+		until = deadline > now && deadline - now > SLICE_NS ? now + SLICE_NS : deadline;
+		a->deadline_ns = until;
+		ret = call_once(l, ARAX_NR_WAIT, a);
+		a->deadline_ns = deadline;
+		if (ret == -ETIMEDOUT && until != deadline) {
+			begun = true;
+			for_place = NAP_FIRST;
+		} else if (ret == -ENOSPC && begun) {
+			if (now >= deadline)
+				return -ETIMEDOUT;
+			nap(&for_place);
+		} else {
+			return ret;
+		}
+	}
+}
+
+/*
+ * What has no other reason for it finds all places taken by others that are as short.  Most of
+ * them return nothing to their callers, who could not try again.
+ */
+static int call_with_place(struct link *l, unsigned int nr, void *arg)
+{
+	const uint64_t until = now_ns() + PLACE_NS;
+	struct timespec for_place = NAP_FIRST;
+	int ret, cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	while ((ret = call_once(l, nr, arg)) == -ENOSPC && now_ns() < until)
+		nap(&for_place);
+	pthread_setcancelstate(cancel, NULL);
+	return ret;
+}
+
+static int broker_call(struct link *l, unsigned int nr, void *arg)
+{
+	switch (nr) {
+	case ARAX_NR_WAIT:
+		return call_wait(l, arg);
+	case ARAX_NR_CANCEL:
+	case ARAX_NR_BUFFER_DESTROY:
+	case ARAX_NR_BUFFER_REVOKE:
+	case ARAX_NR_QUEUE_DESTROY:
+	case ARAX_NR_TIMELINE_DESTROY:
+		return call_with_place(l, nr, arg);
+	}
+	return call_once(l, nr, arg);
+}
+
 /* ------------------------------------------------------------------ */
 /* Memory                                                              */
 
@@ -435,12 +503,16 @@ static size_t huge_page(void)
 	return size;
 }
 
-/* To ask for what no machine of this size has would take all of it first, from everybody. */
-static bool fits_in_memory(size_t bytes)
+/*
+ * To ask for what no machine of this size has would take all of it first, from everybody; and who
+ * asks for more than he may have in a file dies of SIGXFSZ.
+ */
+static bool may_be(size_t bytes)
 {
 	struct sysinfo s;
 
-	return bytes <= PTRDIFF_MAX && (sysinfo(&s) || bytes / s.mem_unit <= s.totalram);
+	return bytes <= PTRDIFF_MAX && bytes <= file_limit() &&
+	       (sysinfo(&s) || bytes / s.mem_unit <= s.totalram);
 }
 
 #define PIECE_MAX	((size_t)16 << 20)
@@ -478,7 +550,7 @@ static int make_memory(const char *name, size_t bytes, int seals, void **data)
 	void *p = MAP_FAILED;
 	int err, fd;
 
-	if (!fits_in_memory(bytes))
+	if (!may_be(bytes))
 		return -ENOMEM;
 	fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
@@ -554,6 +626,7 @@ static int broker_region(struct link *l, struct link_region *r)
 
 	if (arax_layout(r->init.depth, r->init.entry_size, r->init.arena_size, &layout))
 		return -EINVAL;
+	r->init.region_size = layout.region_size;
 	ret = make_memory("arax-ring", layout.region_size, 0, &p);
 	if (ret < 0)
 		return ret;
@@ -566,7 +639,6 @@ static int broker_region(struct link *l, struct link_region *r)
 	r->init.sq_offset = layout.sq_offset;
 	r->init.cq_offset = layout.cq_offset;
 	r->init.arena_offset = layout.arena_offset;
-	r->init.region_size = layout.region_size;
 	ret = init_context(l, &r->init);
 	if (!ret) {
 		b->doorbell_fd = r->init.doorbell_fd;
@@ -615,7 +687,7 @@ static int broker_buffer_create(struct link *l, struct arax_buffer_create *a, vo
 	if (bytes < a->bytes)
 		return -ENOMEM;
 	if (bytes >= LARGE_BUFFER) {
-		if (!fits_in_memory(bytes))
+		if (!may_be(bytes))
 			return -ENOMEM;
 		ret = ask_for_room(l, a);
 		if (ret)

@@ -216,11 +216,14 @@ int arax_module_load_file(struct arax *ax, uint32_t kind, const char *path,
 		return not_owner();
 	/* The file and its copy are here. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	/* A FIFO that nobody writes to would be waited for before it is seen to be one. */
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0 || fstat(fd, &st))
 		err = error_set(-errno, "module %s", path);
-	else if (!S_ISREG(st.st_mode) || st.st_size <= 0)
-		err = error_set(-EINVAL, "module %s: is no file with something in it", path);
+	else if (!S_ISREG(st.st_mode))
+		err = error_set(-EINVAL, "module %s: is no regular file", path);
+	else if (st.st_size <= 0)
+		err = error_set(-EINVAL, "module %s: is empty", path);
 	else if (st.st_size > ARAX_MODULE_MAX_BYTES)
 		err = error_set(-E2BIG, "module %s: %lld bytes; at most %u can be", path,
 				(long long)st.st_size, ARAX_MODULE_MAX_BYTES);

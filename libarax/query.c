@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* Looking around: devices, kernels, usage. */
-#include <time.h>
-
 #include "internal.h"
+#include "nap.h"
+
+#define LONGEST_NAP_NS	50000000	/* a kernel may be waited for for hours */
 
 const char *arax_version(void)
 {
@@ -58,7 +59,8 @@ int kernel_by_id(struct arax *ax, uint32_t id, struct arax_kernel *kernel)
 int arax_kernel_find(struct arax *ax, const char *name, uint64_t deadline,
 		     struct arax_kernel *kernel)
 {
-	struct timespec pause = { .tv_nsec = 1000000 };
+	struct timespec pause = NAP_FIRST;
+	uint64_t now;
 	int ret;
 
 	if (!is_owner(ax))
@@ -72,12 +74,13 @@ int arax_kernel_find(struct arax *ax, const char *name, uint64_t deadline,
 			break;
 		if (ret == -ENOTCONN && ax->link->type == ARAX_LINK_BROKER)
 			break;
-		if (now_ns() >= deadline)
+		now = now_ns();
+		if (now >= deadline)
 			break;
 		/* Kernels appear when a daemon starts or reads its folders again. */
-		nanosleep(&pause, NULL);
-		if (pause.tv_nsec < 50000000)
-			pause.tv_nsec *= 2;
+		if (deadline - now < (uint64_t)pause.tv_nsec)
+			pause.tv_nsec = (long)(deadline - now);
+		nap_up_to(&pause, LONGEST_NAP_NS);
 	}
 	return ret ? error_set(ret, "kernel %s (`arax kernels` lists what there is)", name) : 0;
 }

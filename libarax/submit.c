@@ -376,12 +376,24 @@ static int wait_for_room(struct arax *ax)
 	return context_dead(ax);
 }
 
+/*
+ * For who won't wait.  He may do nothing but submit: then nobody else takes what has ended, or sees
+ * that the daemon is gone.
+ */
+static __attribute__((cold)) int look_for_room(struct arax *ax)
+{
+	if (!complete_all(ax))
+		wait_look_for_end(ax);
+	return context_dead(ax);
+}
+
 int arax_submit(struct arax_queue *queue, const struct arax_desc *tasks, size_t count,
 		uint32_t flags)
 {
 	struct arax *ax = queue->ax;
 	size_t i = 0, kicked = 0, written;
 	uint32_t known, tail, fresh;
+	bool looked = false;
 	int ret = 0, err;
 
 	if (unlikely(!is_owner(ax)))
@@ -420,8 +432,9 @@ again:
 	if (likely(!ret) || unlikely(err))
 		return (int)i;
 
-	if (ret == -EAGAIN && !(flags & ARAX_SUBMIT_NOWAIT)) {
-		ret = wait_for_room(ax);
+	if (ret == -EAGAIN && !(flags & ARAX_SUBMIT_NOWAIT && (i || looked))) {
+		looked = true;
+		ret = flags & ARAX_SUBMIT_NOWAIT ? look_for_room(ax) : wait_for_room(ax);
 		if (!ret) {
 			lock_take(&ax->ring_lock);
 			goto again;

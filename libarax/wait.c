@@ -541,6 +541,8 @@ static inline void look_for_end(struct arax *ax)
 {
 	uint32_t looks = load_relaxed(&ax->looks) + 1;
 	uint64_t now;
+	bool ended;
+	int cancel;
 
 	store_relaxed(&ax->looks, looks);
 	if (likely(looks % END_LOOKS))
@@ -549,8 +551,17 @@ static inline void look_for_end(struct arax *ax)
 	if (now - load_relaxed(&ax->looked) < END_NS)
 		return;
 	store_relaxed(&ax->looked, now);
-	if (ax->link->ops->hangup(ax->link))
+	/* Who only looks does not wait: a thread is not cancelled there. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	ended = ax->link->ops->hangup(ax->link);
+	pthread_setcancelstate(cancel, NULL);
+	if (ended)
 		complete_dead(ax, -ENOTCONN);
+}
+
+void wait_look_for_end(struct arax *ax)
+{
+	look_for_end(ax);
 }
 
 int arax_test(struct arax_event *event)
@@ -573,7 +584,7 @@ int arax_test(struct arax_event *event)
 int arax_process(struct arax *ax)
 {
 	bool lead = false;
-	int n, ret = 0;
+	int n, cancel, ret = 0;
 
 	if (!is_owner(ax))
 		return not_owner();
@@ -589,7 +600,9 @@ int arax_process(struct arax *ax)
 		eventfd_empty(ax->nudge_fd);
 	}
 	if (lead) {
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 		ret = sleep_on_link(ax, 0, load_relaxed(&ax->ring.cq_head));
+		pthread_setcancelstate(cancel, NULL);
 		leave_lead(ax);
 	}
 	if (ret == -ENOTCONN || ret == -EPIPE)
@@ -646,7 +659,7 @@ undo:
 
 int arax_poll_fd(struct arax *ax)
 {
-	int fd;
+	int fd, cancel;
 
 	if (!is_owner(ax))
 		return not_owner();
@@ -654,7 +667,9 @@ int arax_poll_fd(struct arax *ax)
 		return error_set(-ENXIO, "arax_poll_fd");
 	pthread_mutex_lock(&ax->object_lock);
 	if (ax->poll_fd < 0) {
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 		fd = make_poll_fd(ax);
+		pthread_setcancelstate(cancel, NULL);
 		if (fd < 0) {
 			pthread_mutex_unlock(&ax->object_lock);
 			return error_set(fd, "making the poll descriptor");

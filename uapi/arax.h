@@ -35,7 +35,8 @@
  *     ENOSPC       a table of fixed size is full: handles, devices, kernels, a
  *                  timeline's awaited points (1,024 of all calls that sleep in
  *                  ARAX_IOC_WAIT, 16 each at most) or armed eventfds (128);
- *                  broker link: calls of one connection that wait at once (256)
+ *                  broker link: calls of one connection that wait at once (320, 256
+ *                  of them ARAX_IOC_WAIT)
  *     ENOMEM       no memory; EMFILE, ENFILE: no room for a new descriptor
  *     EFAULT       a bad address (kernel link)
  *     ENOTCONN     the socket has ended, and araxd with it (broker link; no call on

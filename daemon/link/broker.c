@@ -274,8 +274,9 @@ static uint32_t places(const struct broker *b, bool admin)
  */
 static void make_room(int fd)
 {
-	/* An answer to WAIT with what Linux counts around it, of which it allows for half. */
-	const int bytes = (CONN_MAX_PENDING + 64) * 1280 / 2;
+	const unsigned int others = CONN_MAX_PENDING - CONN_MAX_WAITS + 64;
+	/* Answers to WAIT, and short ones, with what Linux counts around them: it allows for half. */
+	const int bytes = (int)(CONN_MAX_WAITS * 1280 + others * 768) / 2;
 
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 }

@@ -23,7 +23,8 @@
 #include "kmod/core/core.h"
 #include "kmod/core/heap.h"
 
-#define CONN_MAX_PENDING	256u	/* calls that wait, of one connection */
+#define CONN_MAX_WAITS		256u	/* calls that wait for timelines, of one connection */
+#define CONN_MAX_PENDING	320u	/* and all that wait: so places are left for the others */
 #define CONN_MAX_TOKENS		256u	/* exported timelines of one connection */
 #define TAKE_PER_TURN	16u	/* of one client: what then is worked on stays in the first cache */
 
@@ -89,6 +90,7 @@ struct conn {
 	uint32_t lost;		/* atomic: its rings are zeros of ours, nothing there reaches the client */
 	struct core_client *client;
 	struct clist pending, waits;	/* calls, and those that are a WAIT */
+	uint32_t nr_waits;
 	uint32_t nr_pending;		/* in both */
 	uint32_t reached;	/* client->reached, when @waits were last looked at */
 	struct request *init;	/* its CONTEXT_INIT, which waits for others to be gone */

@@ -9,12 +9,22 @@
 
 #include "daemon/link/broker_impl.h"
 
+/*
+ * Timelines may be waited for as long as a program likes, so that must not keep anybody from
+ * canceling a task, or giving back a buffer.
+ */
+static bool has_place(const struct conn *c, uint32_t nr)
+{
+	return c->nr_pending < CONN_MAX_PENDING &&
+	       (nr != ARAX_NR_WAIT || c->nr_waits < CONN_MAX_WAITS);
+}
+
 static struct pending *pending_new(struct conn *c, uint32_t nr, uint32_t id, uint32_t size,
 				   const union core_args *a)
 {
 	struct pending *p;
 
-	if (c->nr_pending >= CONN_MAX_PENDING)
+	if (!has_place(c, nr))
 		return NULL;
 	p = calloc(1, sizeof(*p));
 	if (!p)
@@ -25,6 +35,7 @@ static struct pending *pending_new(struct conn *c, uint32_t nr, uint32_t id, uin
 	p->size = size;
 	p->args = *a;
 	clist_add_tail(&p->node, nr == ARAX_NR_WAIT ? &c->waits : &c->pending);
+	c->nr_waits += nr == ARAX_NR_WAIT;
 	c->nr_pending++;
 	return p;
 }
@@ -47,6 +58,7 @@ static void pending_free(struct pending *p)
 	if (p->wait.count)
 		core_wait_end(&p->wait);
 	clist_del(&p->node);
+	c->nr_waits -= p->nr == ARAX_NR_WAIT;
 	c->nr_pending--;
 	free(p);
 }

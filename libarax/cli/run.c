@@ -34,6 +34,13 @@ static void forward(int sig)
 		kill(child, sig);
 }
 
+/* From a keyboard these go to the program as well; where somebody has sent them, to us alone. */
+static void forward_sent(int sig, siginfo_t *info, void *context)
+{
+	if (info->si_code <= 0)
+		forward(sig);
+}
+
 /*
  * While the private araxd starts: what would end this process waits until it has been noted
  * here, so that nothing is left behind.
@@ -284,25 +291,41 @@ static void end_daemon(pid_t pid, const struct private *p)
 		tell_of_death(status, p);
 }
 
+static bool is_ignored(const struct signals *s, int sig)
+{
+	size_t i;
+
+	for (i = 0; i < NR_ENDINGS && endings[i] != sig; i++)
+		;
+	return i < NR_ENDINGS && s->actions[i].sa_handler == SIG_IGN;
+}
+
+/* Why it can't be run. */
+static int exec_failed(const char *program)
+{
+	/* Standard error may be closed. */
+	const int err = errno;
+
+	fprintf(stderr, "arax: %s: %s\n", program, strerror(err));
+	return err == ENOENT ? 127 : 126;
+}
+
 /* Runs the program as a child.  Returns the exit status to pass on. */
 static int run_child(char **argv, const struct signals *s)
 {
 	static const int passed_on[] = { SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
+	static const int keys[] = { SIGINT, SIGQUIT };
 	struct sigaction handler = { .sa_handler = forward };
-	struct sigaction ignore = { .sa_handler = SIG_IGN };
+	struct sigaction sent = { .sa_sigaction = forward_sent, .sa_flags = SA_SIGINFO };
 	int status;
 	size_t i;
 	pid_t pid;
 
-	/* From the keyboard, these go to the program as well. */
-	sigaction(SIGINT, &ignore, NULL);
-	sigaction(SIGQUIT, &ignore, NULL);
 	pid = fork();
 	if (!pid) {
 		release_endings(s);
 		execvp(argv[0], argv);
-		fprintf(stderr, "arax: %s: %s\n", argv[0], strerror(errno));
-		_exit(errno == ENOENT ? 127 : 126);
+		_exit(exec_failed(argv[0]));
 	}
 	if (pid < 0) {
 		perror("arax: fork");
@@ -311,6 +334,9 @@ static int run_child(char **argv, const struct signals *s)
 	child = pid;
 	for (i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++)
 		sigaction(passed_on[i], &handler, NULL);
+	for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (!is_ignored(s, keys[i]))
+			sigaction(keys[i], &sent, NULL);
 	sigprocmask(SIG_SETMASK, &s->mask, NULL);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
@@ -363,8 +389,13 @@ static int run_private(char **argv, struct private *p)
 		base = "/tmp";
 	snprintf(dir, sizeof(dir), "%s/arax-run-XXXXXX", base);
 	hold_endings(&signals);
-	if (!mkdtemp(dir) || !make_pipe(ready)) {
+	if (!mkdtemp(dir)) {
 		fprintf(stderr, "arax: %s: %s\n", dir, strerror(errno));
+		return EXIT_FAILED;
+	}
+	if (!make_pipe(ready)) {
+		perror("arax: making a pipe");
+		remove_folder(dir);
 		return EXIT_FAILED;
 	}
 	snprintf(socket_path, sizeof(socket_path), "%s/arax.sock", dir);
@@ -500,8 +531,7 @@ static int run(const struct command *self, int argc, char **argv)
 	found = look_for_daemon(asked);
 	if (found == FOUND_DAEMON) {
 		execvp(argv[i], argv + i);
-		fprintf(stderr, "arax: %s: %s\n", argv[i], strerror(errno));
-		return errno == ENOENT ? 127 : 126;
+		return exec_failed(argv[i]);
 	}
 	/* Whoever asked for a certain Arax doesn't want another one. */
 	if (asked && found == FOUND_MODULE) {

@@ -3,6 +3,7 @@
 #include "stack.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <sys/eventfd.h>
 #include <sys/wait.h>
@@ -145,5 +146,68 @@ TEST(two_contexts_share)
 	CHECK_EQ(waitpid(child, &status, 0), child);
 	CHECK(WIFEXITED(status) && !WEXITSTATUS(status));
 	CHECK_EQ(*(uint32_t *)arax_buffer_data(a), 42);
+	stack_close(&s);
+}
+
+#define MANY	256	/* as many as a connection to the broker may have */
+
+static void *wait_for_ever(void *arg)
+{
+	const struct arax_point p = { .timeline = arg, .value = 1 };
+
+	return (void *)(intptr_t)arax_timeline_wait_all(&p, 1, ARAX_DEADLINE_NONE);
+}
+
+/* Until one more ends with @result. */
+static void await_wait(struct arax_timeline *tl, int result)
+{
+	const struct arax_point p = { .timeline = tl, .value = 1 };
+	const uint64_t end = arax_deadline(60 * SECOND);
+	int ret;
+
+	do {
+		usleep(1000);
+		ret = arax_timeline_wait_all(&p, 1, arax_deadline(1000));
+	} while (ret != result && arax_deadline(0) < end);
+	CHECK_EQ(ret, result);
+}
+
+/* However many wait, others are heard; and who was cancelled waits no more. */
+TEST(many_wait)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *a = stack_buffer(&s, 1 << 20);
+	const uint64_t before = stack_settled_memory(&s, NULL);
+	struct arax_timeline *tl, *other;
+	pthread_t threads[MANY];
+	pthread_attr_t small;
+	void *result;
+	int i;
+
+	CHECK_EQ(arax_timeline_create(s.ax, 0, &tl), 0);
+	CHECK_EQ(arax_timeline_create(s.ax, 0, &other), 0);
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 128 << 10);
+	for (i = 0; i < MANY; i++)
+		CHECK_EQ(pthread_create(&threads[i], &small, wait_for_ever, tl), 0);
+	if (!stack_on_kernel(&s))
+		await_wait(tl, -ENOSPC);
+	arax_buffer_destroy(a);
+	stack_wait_memory(&s, before - (1 << 20));
+	CHECK_EQ(arax_queue_cancel(s.q), 0);
+	arax_timeline_destroy(other);
+	for (i = 0; i < MANY / 2; i++)
+		CHECK_EQ(pthread_cancel(threads[i]), 0);
+	for (i = 0; i < MANY / 2; i++) {
+		CHECK_EQ(pthread_join(threads[i], &result), 0);
+		CHECK(result == PTHREAD_CANCELED);
+	}
+	await_wait(tl, -ETIMEDOUT);
+	/* The others have waited for longer than any one message does. */
+	CHECK_EQ(arax_timeline_advance(tl, 1, 0), 0);
+	for (; i < MANY; i++) {
+		CHECK_EQ(pthread_join(threads[i], &result), 0);
+		CHECK(!result);
+	}
 	stack_close(&s);
 }

@@ -1559,7 +1559,7 @@ START_TEST(waits_are_limited)
 	ready(4);
 	a.handle = a_timeline(&c);
 	first = c.next_id + 1;
-	for (i = 0; i < CONN_MAX_PENDING; i++)
+	for (i = 0; i < CONN_MAX_WAITS; i++)
 		send_wait(&c, a.handle, 1, ARAX_DEADLINE_NONE);
 	for (round = 0; round < 2; round++) {
 		send_wait(&c, a.handle, 1, ARAX_DEADLINE_NONE);
@@ -1571,13 +1571,66 @@ START_TEST(waits_are_limited)
 	/* All answered before one is read: nobody is closed for that. */
 	usleep(50000);
 	ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), 0);
-	for (i = 0; i < CONN_MAX_PENDING; i++) {
+	for (i = 0; i < CONN_MAX_WAITS; i++) {
 		c.next_id = first + i;
 		ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), 0);
 	}
 	c.next_id = advance;
 	send_wait(&c, a.handle, 1, ARAX_DEADLINE_NONE);
 	ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), 0);
+	still_serves();
+}
+END_TEST
+
+static void send_sleep(struct client *of)
+{
+	struct arax_submit a = {
+		.size = sizeof(a), .min_complete = 1, .deadline_ns = ARAX_DEADLINE_NONE,
+	};
+
+	client_send(of, ARAX_NR_SUBMIT, &a, sizeof(a), NULL, 0);
+}
+
+/* However many wait for timelines, other calls have places; and all may be answered at once. */
+START_TEST(waits_leave_places)
+{
+	enum { OTHERS = CONN_MAX_PENDING - CONN_MAX_WAITS };
+	struct arax_timeline_point a = { .size = sizeof(a), .value = 1 };
+	struct arax_cancel cancel = { .size = sizeof(cancel), .flags = ARAX_CANCEL_QUEUE };
+	struct arax_handle h = { .size = sizeof(h) };
+	uint32_t first, sleeps, advance, i;
+
+	ready(4);
+	a.handle = a_timeline(&c);
+	h.handle = a_timeline(&c);
+	cancel.queue = client_queue(&c, 0);
+	first = c.next_id + 1;
+	for (i = 0; i < CONN_MAX_WAITS; i++)
+		send_wait(&c, a.handle, 1, ARAX_DEADLINE_NONE);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_CANCEL, &cancel), 0);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_TIMELINE_DESTROY, &h), 0);
+	sleeps = c.next_id + 1;
+	for (i = 0; i < OTHERS; i++)
+		send_sleep(&c);
+	send_sleep(&c);
+	ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), -ENOSPC);
+	client_entry(&c)->queue = cancel.queue;
+	client_publish(&c);
+	usleep(50000);
+	client_send(&c, ARAX_NR_TIMELINE_ADVANCE, &a, sizeof(a), NULL, 0);
+	advance = c.next_id;
+	usleep(50000);
+	for (i = 0; i < OTHERS; i++) {
+		c.next_id = sleeps + i;
+		ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), 0);
+	}
+	c.next_id = advance;
+	ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), 0);
+	for (i = 0; i < CONN_MAX_WAITS; i++) {
+		c.next_id = first + i;
+		ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), 0);
+	}
+	c.next_id = advance;
 	still_serves();
 }
 END_TEST
@@ -1612,7 +1665,7 @@ START_TEST(waits_cost_others_nothing)
 	for (i = 0; i < OTHERS; i++) {
 		client_open(&others[i], daemon_path(d));
 		ck_assert_int_eq(client_init(&others[i], 4), 0);
-		for (k = 0; k < CONN_MAX_PENDING; k++) {
+		for (k = 0; k < CONN_MAX_WAITS; k++) {
 			if (k % 32 == 0)
 				timeline = a_timeline(&others[i]);
 			send_wait(&others[i], timeline, ARAX_WAIT_MAX,
@@ -3454,6 +3507,7 @@ int main(void)
 	tcase_add_test(t, who_punches_holes_keeps_nothing);
 	tcase_add_test(t, waits_end_by_deadline);
 	tcase_add_test(t, waits_are_limited);
+	tcase_add_test(t, waits_leave_places);
 	tcase_add_test(t, numbers_choose_no_bucket);
 	tcase_add_test(t, waits_cost_others_nothing);
 	tcase_add_test(t, waits_are_not_looked_at_in_vain);

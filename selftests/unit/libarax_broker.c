@@ -27,10 +27,12 @@ static pthread_t serving;
 static struct link *l;
 static unsigned int attached;		/* descriptors that come with what is exported */
 static uint32_t held[8];		/* the waits that have no answer yet */
+static uint64_t held_until[8];		/* their deadlines */
 static atomic_uint nr_held;
 
 static int refused;			/* the result of buffers' creation, */
 static atomic_uint over;		/* of so many more that they are over a limit */
+static atomic_uint no_place;		/* of so many calls that destroy something */
 static atomic_uint nr_created, nr_memories;	/* calls of that, descriptors in them */
 
 static void answer(uint32_t id, int result, const void *body, size_t bytes, unsigned int nr_fds)
@@ -61,6 +63,10 @@ static void answer(uint32_t id, int result, const void *body, size_t bytes, unsi
 
 static int result_of(const struct arax_msg *msg)
 {
+	if (msg->nr == ARAX_NR_BUFFER_DESTROY && no_place) {
+		no_place--;
+		return -ENOSPC;
+	}
 	if (msg->nr != ARAX_NR_BUFFER_CREATE)
 		return 0;
 	nr_created++;
@@ -87,11 +93,15 @@ static void *serve(void *arg)
 			answer(msg.id, 0, &init, sizeof(init), 1);
 			continue;
 		}
-		if (msg.nr == ARAX_NR_WAIT)
-			held[nr_held++] = msg.id;
-		else
+		if (msg.nr == ARAX_NR_WAIT) {
+			memcpy(&held_until[nr_held], m + sizeof(msg) +
+			       offsetof(struct arax_wait, deadline_ns), sizeof(held_until[0]));
+			held[nr_held] = msg.id;
+			nr_held++;
+		} else {
 			answer(msg.id, result_of(&msg), m + sizeof(msg), (size_t)n - sizeof(msg),
 			       msg.nr == ARAX_NR_TIMELINE_EXPORT ? attached : 0);
+		}
 	}
 	return NULL;
 }
@@ -110,6 +120,7 @@ static void setup(void)
 	peer = accept(server, NULL, NULL);
 	ck_assert_int_ge(peer, 0);
 	nr_held = 0;
+	no_place = 0;
 	nr_created = 0;
 	nr_memories = 0;
 	over = 0;
@@ -123,6 +134,15 @@ static void teardown(void)
 	close(peer);
 	close(server);
 	be_rmdir(folder);
+}
+
+/* Once @l has been closed, and who served it has ended. */
+static void begin_again(void)
+{
+	close(peer);
+	close(server);
+	be_rmdir(folder);
+	setup();
 }
 
 static unsigned int open_files(void)
@@ -222,6 +242,83 @@ START_TEST(cancelled_while_waiting)
 		ck_assert_ptr_null(result);
 	}
 	ck_assert_int_eq(other_call(), 0);
+}
+END_TEST
+
+static struct arax_wait waited;
+
+static void *wait_till(void *arg)
+{
+	return (void *)(intptr_t)l->ops->call(l, ARAX_NR_WAIT, &waited);
+}
+
+static void begin_wait(pthread_t *t, uint64_t deadline)
+{
+	waited = (struct arax_wait){ .size = sizeof(waited), .count = 1, .deadline_ns = deadline };
+	ck_assert_int_eq(pthread_create(t, NULL, wait_till, NULL), 0);
+}
+
+static void held_is(unsigned int nth, int result, uint64_t until)
+{
+	while (nr_held <= nth)
+		usleep(100);
+	if (until)
+		ck_assert_uint_eq(held_until[nth], until);
+	else
+		ck_assert_uint_le(held_until[nth], now_ns() + 1000000000);
+	answer(held[nth], result, &(struct arax_wait){ .size = sizeof(waited), .index = nth },
+	       sizeof(waited), 0);
+}
+
+static void wait_is(pthread_t t, int result, uint64_t deadline)
+{
+	void *got;
+
+	ck_assert_int_eq(pthread_join(t, &got), 0);
+	ck_assert_int_eq((int)(intptr_t)got, result);
+	ck_assert_uint_eq(waited.deadline_ns, deadline);
+}
+
+/*
+ * What was given up keeps its place for a moment only, as no wait is for longer; and what has begun
+ * goes on where others have all places by the time that it asks for another one.
+ */
+START_TEST(waits_are_short)
+{
+	const uint64_t long_after = now_ns() + 3600000000000u;
+	uint64_t soon;
+	pthread_t t;
+
+	begin_wait(&t, _i ? ARAX_DEADLINE_NONE : long_after);
+	held_is(0, -ETIMEDOUT, 0);
+	held_is(1, -ETIMEDOUT, 0);
+	held_is(2, -ENOSPC, 0);
+	held_is(3, 0, 0);
+	wait_is(t, 0, _i ? ARAX_DEADLINE_NONE : long_after);
+	ck_assert_uint_eq(waited.index, 3);
+	/* The one that finds none is told so. */
+	begin_wait(&t, long_after);
+	held_is(4, -ENOSPC, 0);
+	wait_is(t, -ENOSPC, long_after);
+	soon = now_ns() + 500000000;
+	begin_wait(&t, soon);
+	held_is(5, -ETIMEDOUT, soon);
+	wait_is(t, -ETIMEDOUT, soon);
+	begin_wait(&t, 1);
+	held_is(6, -ETIMEDOUT, 1);
+	wait_is(t, -ETIMEDOUT, 1);
+	ck_assert_uint_eq(nr_held, 7);
+}
+END_TEST
+
+/* Nobody would hear that a buffer was not given back. */
+START_TEST(a_place_is_waited_for)
+{
+	struct arax_handle h = { .size = sizeof(h), .handle = 1 };
+
+	no_place = 3;
+	ck_assert_int_eq(l->ops->call(l, ARAX_NR_BUFFER_DESTROY, &h), 0);
+	ck_assert_uint_eq(no_place, 0);
 }
 END_TEST
 
@@ -392,10 +489,7 @@ START_TEST(closed_beside_a_child)
 	pthread_join(serving, NULL);
 	kill(child, SIGKILL);
 	ck_assert_int_eq(waitpid(child, NULL, 0), child);
-	close(peer);
-	close(server);
-	be_rmdir(folder);
-	setup();
+	begin_again();
 }
 END_TEST
 
@@ -430,6 +524,36 @@ START_TEST(what_leaves_is_waited_for)
 	ck_assert_int_eq(l->ops->buffer_create(l, &a, &data), -EBADF);
 	ck_assert_uint_eq(nr_created, 4);
 	ck_assert_uint_eq(nr_memories, 1);
+}
+END_TEST
+
+/* Buffers and rings are files: who may have none so long is told, not killed. */
+START_TEST(longer_than_a_file_may_be)
+{
+	struct arax_options o = { .depth = 64, .entry_size = 128, .arena_size = 4096 };
+	struct arax_buffer *b = NULL;
+	struct rlimit limit, few;
+	struct arax *ax;
+
+	uninterrupted_bytes = 1 << 20;
+	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	few = limit;
+	few.rlim_cur = _i ? 8192 : 65536;
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &few), 0);
+	if (_i) {
+		ck_assert_int_eq(context_new(&ax, l, &o), -ENOMEM);
+		ck_assert_ptr_nonnull(strstr(arax_error_text(), "RLIMIT_FSIZE lets this program have 8192 bytes"));
+	} else {
+		ck_assert_int_eq(context_new(&ax, l, &o), 0);
+		ck_assert_int_eq(arax_buffer_create(ax, 65537, 0, &b), -ENOMEM);
+		ck_assert_ptr_nonnull(strstr(arax_error_text(), "ulimit -f"));
+		ck_assert_int_eq(arax_buffer_create(ax, 1 << 30, 0, &b), -ENOMEM);
+		ck_assert_int_eq(arax_buffer_create(ax, 65536, 0, &b), 0);
+		arax_close(ax);
+	}
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	pthread_join(serving, NULL);
+	begin_again();
 }
 END_TEST
 
@@ -532,11 +656,14 @@ int main(void)
 	tcase_add_test(t, too_many_descriptors);
 	tcase_add_loop_test(t, large_buffers_are_asked_for, 0, 3);
 	tcase_add_test(t, what_leaves_is_waited_for);
+	tcase_add_loop_test(t, longer_than_a_file_may_be, 0, 2);
 	if (BE_CANCELS) {
 		tcase_add_loop_test(t, cancelled_while_waiting, 0, 3);
 		tcase_add_test(t, cancelled_in_a_call);
 		tcase_add_loop_test(t, cancelled_in_the_module, 0, 2);
 	}
+	tcase_add_loop_test(t, waits_are_short, 0, 2);
+	tcase_add_test(t, a_place_is_waited_for);
 	tcase_add_test(t, buffer_under_a_timer);
 	tcase_add_test(t, connected_under_a_timer);
 	tcase_add_loop_test(t, asleep, 0, 3);

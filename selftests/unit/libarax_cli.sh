@@ -391,6 +391,7 @@ ARAX_LINK=broker:$tmp/none is 0 'run --kernels starts one whatever there is' \
 says 'mc_pi' 'which has one folder'
 says 'vadd' 'and the other'
 is 0 'a program in C++' $arax run --private -- build/unit/libarax-cxx
+is 0 'a program with names of its own in one file' $arax run --private -- build/unit/libarax-static
 if echo 'int main(void) { return 0; }' | gcc -m32 -pthread -o "$tmp/m32" -x c - 2>/dev/null; then
 	is 0 'libarax for 32 bits' gcc -m32 -std=gnu11 -O2 -pthread -Wall -Wextra -Werror \
 		-Wno-unused-parameter -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64 \
@@ -407,6 +408,26 @@ is 127 'run of what is not there' $arax run --private -- "$tmp/none"
 is 127 'run of what is called "-"' $arax run --private -
 says 'arax: -: ' 'which is no option'
 is 126 'run of what is no program' $arax run --private -- "$tmp"
+is 127 'run that can say nothing of what is not there' sh -c "$arax run --private -- $tmp/none 2>&-"
+is 127 'nor where there is an araxd' $arax run --private -- sh -c "$arax run $tmp/none 2>&-"
+for limit in 4 5 6; do
+	is 1 "run with $limit descriptors" bash -c "ulimit -n $limit; exec $arax run --private -- true"
+	is 0 'leaves nothing behind' sh -c "[ -z \"\$(find $tmp -name 'arax-run-*')\" ]"
+done
+# Whoever sends it knows of this process alone; a key's would have gone to the program as well.
+cat >"$tmp/sent" <<'END'
+env --default-signal "$1" run --private -- bash -c '
+	trap "exit 9" "$1"; touch "$2"; for i in {1..600}; do sleep 0.1; done' - "$2" "$3" &
+for i in {1..600}; do
+	[ ! -e "$3" ] || break
+	sleep 0.1
+done
+kill "-$2" $!
+wait $!
+END
+for s in INT QUIT TERM; do
+	is 9 "run passes on SIG$s that was sent to it" bash "$tmp/sent" $arax $s "$tmp/sent.$s"
+done
 mkdir "$tmp/refused"
 echo '{ "library": 1 }' >"$tmp/refused/a.json"
 is 0 'run with a wrong kernel library' $arax run --kernels "$tmp/refused" -- true
@@ -825,8 +846,22 @@ else
 	echo "ok $n - without cgroup2 # SKIP nothing can be unmounted here"
 fi
 
-# What is for administrators, at a daemon that serves all.
 other=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+
+# A device that is there and closed to us is what is told, not that there is no socket.
+# shellcheck disable=SC2016 # for the shell inside
+closed='mount -t tmpfs -o mode=755 none /dev && : >/dev/arax && chown 0:77 /dev/arax && chmod "$1" /dev/arax && shift && exec "$@"'
+if "${other[@]}" test -x $arax && unshare -m sh -c "$closed" sh 660 true 2>/dev/null; then
+	is 1 'a device of a group' unshare -m sh -c "$closed" sh 660 env -u XDG_RUNTIME_DIR "${other[@]}" $arax info
+	says '/dev/arax, whose mode is 0660 and whose group is gid 77' 'and says whose'
+	says 'Permission denied' 'and what is wrong'
+	is 1 'a device of nobody else' unshare -m sh -c "$closed" sh 600 env -u XDG_RUNTIME_DIR "${other[@]}" $arax info
+	says '/dev/arax, whose mode is 0600 and whose owner is uid 0' 'and says whose'
+else
+	echo "ok $((++n)) - a device that may not be opened # SKIP nothing can be mounted, or others can't run $arax"
+fi
+
+# What is for administrators, at a daemon that serves all.
 if [ "$(id -u)" != 0 ]; then
 	echo "ok $((++n)) - administrators' commands for others # SKIP not root"
 elif ! "${other[@]}" test -x $arax; then

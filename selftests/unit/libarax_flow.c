@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -774,6 +775,49 @@ START_TEST(no_room_no_wait)
 }
 END_TEST
 
+/* Who does nothing but submit is told of room, and of the end. */
+START_TEST(nobody_else_looks)
+{
+	const uint64_t end = SOON;
+	struct arax_desc d[64] = { { 0 } };
+	struct arax_event e = ARAX_EVENT_INIT;
+	char how = 'h';
+	int i, ret;
+
+	for (i = 0; i < 64; i++) {
+		d[i].opcode = ARAX_OP_CALL;
+		d[i].args = &how;
+		d[i].arg_len = 1;
+	}
+	d[0].event = &e;
+	for (i = 0; i < 2; i++) {
+		ck_assert_int_eq(arax_submit(q, d, 64, ARAX_SUBMIT_NOWAIT), 64);
+		ck_assert_int_eq(arax_submit(q, d + 1, 1, ARAX_SUBMIT_NOWAIT), -EAGAIN);
+		while (P->nr_held < 64)
+			usleep(100);
+		P->release = true;
+		while ((ret = arax_submit(q, d + 1, 1, ARAX_SUBMIT_NOWAIT)) == -EAGAIN)
+			ck_assert_uint_lt(now_ns(), end);
+		ck_assert_int_eq(ret, 1);
+		do {
+			P->release = true;
+			ret = arax_queue_finish(q, arax_deadline(10000000));
+		} while (ret == -ETIMEDOUT && now_ns() < end);
+		P->release = false;
+		ck_assert_int_eq(ret, 0);
+		ck_assert_int_eq(arax_event_done(&e), 1);
+		ck_assert_int_eq(e.result, 0);
+	}
+	ck_assert_int_eq(arax_submit(q, d, 64, ARAX_SUBMIT_NOWAIT), 64);
+	close(P->hup[1]);
+	P->hup[1] = -1;
+	while ((ret = arax_submit(q, d + 1, 1, ARAX_SUBMIT_NOWAIT)) == -EAGAIN)
+		ck_assert_uint_lt(now_ns(), end);
+	ck_assert_int_eq(ret, -ENOTCONN);
+	ck_assert_int_eq(e.result, -EOWNERDEAD);
+}
+END_TEST
+
 START_TEST(any_of_some)
 {
 	struct arax_event held = ARAX_EVENT_INIT, quick = ARAX_EVENT_INIT;
@@ -1436,6 +1480,42 @@ static int call_fails(struct link *l, unsigned int nr, void *arg)
 	return -ENOSPC;
 }
 
+static _Thread_local uint64_t asked_to_nap;
+
+int nanosleep(const struct timespec *t, struct timespec *left)
+{
+	asked_to_nap += (uint64_t)t->tv_sec * 1000000000u + (uint64_t)t->tv_nsec;
+	return clock_nanosleep(CLOCK_MONOTONIC, 0, t, left);
+}
+
+static int finds_nothing(struct link *l, unsigned int nr, void *arg)
+{
+	return -ENOENT;
+}
+
+/* Who waits for a kernel naps between looks, and not past his deadline. */
+START_TEST(kernel_in_time)
+{
+	struct link_ops ops = peer_ops;
+	struct arax_kernel k;
+	uint64_t ns, all = 0;
+
+	ops.call = finds_nothing;
+	P->link.ops = &ops;
+	for (ns = 100000; ns <= 100000000; ns *= 10) {
+		asked_to_nap = 0;
+		ck_assert_int_eq(arax_kernel_find(ax, "none", arax_deadline(ns), &k), -ENOENT);
+		ck_assert_uint_le(asked_to_nap, ns);
+		all += asked_to_nap;
+	}
+	ck_assert_uint_gt(all, 0);
+	asked_to_nap = 0;
+	ck_assert_int_eq(arax_kernel_find(ax, "none", 0, &k), -ENOENT);
+	ck_assert_uint_eq(asked_to_nap, 0);
+	P->link.ops = &peer_ops;
+}
+END_TEST
+
 /* What the load before was told is not said of one that araxd never had. */
 START_TEST(log_of_no_load)
 {
@@ -1457,6 +1537,28 @@ START_TEST(log_of_no_load)
 	P->link.ops = &peer_ops;
 	ck_assert_uint_eq(arax_module_log(ax, text, sizeof(text)), 0);
 	ck_assert_str_eq(text, "");
+}
+END_TEST
+
+/* What never has a first byte is not waited for. */
+START_TEST(module_of_no_file)
+{
+	struct arax_own_kernel k = { .signature = "k()" };
+	struct arax_kernel loaded;
+	char folder[64], path[96];
+
+	be_mkdir(folder);
+	snprintf(path, sizeof(path), "%s/fifo", folder);
+	ck_assert_int_eq(mkfifo(path, 0600), 0);
+	ck_assert_int_eq(arax_module_load_file(ax, 0, path, &k, 1, &loaded), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "is no regular file"));
+	ck_assert_int_eq(arax_module_load_file(ax, 0, folder, &k, 1, &loaded), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "is no regular file"));
+	unlink(path);
+	fclose(fopen(path, "we"));
+	ck_assert_int_eq(arax_module_load_file(ax, 0, path, &k, 1, &loaded), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "is empty"));
+	be_rmdir(folder);
 }
 END_TEST
 
@@ -1764,6 +1866,46 @@ START_TEST(cancelled_while_asleep)
 }
 END_TEST
 
+static atomic_uint calls_done;
+
+/* As long as somebody has cancelled it already. */
+static void *call_cancelled(void *arg)
+{
+	struct arax_event *e = arg;
+	const uint64_t end = now_ns() + 20000000;
+
+	pthread_cancel(pthread_self());
+	arax_poll_fd(ax);
+	calls_done = 1;
+	while (now_ns() < end)
+		arax_test(e);
+	calls_done = 2;
+	arax_process(ax);
+	calls_done = 3;
+	arax_close(ax);
+	calls_done = 4;
+	pthread_testcancel();
+	return NULL;
+}
+
+/* No thread ends in what does not wait: it would leave locks, or a context, behind. */
+START_TEST(cancelled_without_a_wait)
+{
+	struct arax_event *e = calloc(1, sizeof(*e));
+	pthread_t t;
+	void *result;
+
+	ck_assert_int_eq(go('h', e), 0);
+	ck_assert_int_eq(pthread_create(&t, NULL, call_cancelled, e), 0);
+	join_soon(t, &result);
+	ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+	ck_assert_uint_eq(calls_done, 4);
+	ck_assert_int_eq(e->result, -ECANCELED);
+	free(e);
+	setup();
+}
+END_TEST
+
 /* What an access left is freed by whoever comes last. */
 START_TEST(cancelled_in_an_access)
 {
@@ -1923,6 +2065,7 @@ int main(void)
 	tcase_add_test(t, poll_from_now_on);
 	tcase_add_test(t, more_than_fits);
 	tcase_add_test(t, no_room_no_wait);
+	tcase_add_test(t, nobody_else_looks);
 	tcase_add_test(t, any_of_some);
 	tcase_add_test(t, texts);
 	tcase_add_test(t, wrong_events);
@@ -1950,7 +2093,9 @@ int main(void)
 	tcase_add_test(t, poll_what_is_dead);
 	tcase_add_loop_test(t, poll_beside_the_end, 0, 2);
 	tcase_add_test(t, unload_in_what_is_dead);
+	tcase_add_test(t, kernel_in_time);
 	tcase_add_loop_test(t, log_of_no_load, 0, 3);
+	tcase_add_test(t, module_of_no_file);
 	tcase_add_loop_test(t, kick_fails, 0, 3);
 	tcase_add_test(t, kick_fails_in_an_access);
 	tcase_add_test(t, access_after_a_queue);
@@ -1963,6 +2108,7 @@ int main(void)
 	tcase_add_test(t, access_without_room);
 	if (BE_CANCELS) {
 		tcase_add_loop_test(t, cancelled_while_asleep, 0, 3);
+		tcase_add_test(t, cancelled_without_a_wait);
 		tcase_add_test(t, cancelled_in_an_access);
 		tcase_add_test(t, cancelled_beside_a_poll);
 		tcase_add_test(t, cancelled_at_the_end);

@@ -54,6 +54,15 @@ if [ -e build/lib/libarax.so ]; then
 		<(nm -D --defined-only build/lib/libarax.so | sed -n 's/.* T \([a-z_]*\)@.*/\1/p' | sort) \
 		<(sort <<<"$symbols"))"
 fi
+# What makes a descriptor, if only for a moment, may find no room for it.
+for page in arax_buffer_create arax_buffer_import arax_module_load arax_open arax_process arax_timeline_create; do
+	check "$page.3 has EMFILE" "$(grep -q '^\.It.* Er EMFILE' $man/man3/$page.3 || echo "it has none")"
+done
+if [ -e build/lib/libarax.a ]; then
+	check 'libarax.a has no other names' "$(diff \
+		<(nm -g --defined-only build/lib/libarax.a | sed -n 's/^[0-9a-f]* . //p' | sort) \
+		<(sort -u <<<"$symbols"))"
+fi
 
 for page in "$man"/man?/* selftests/bench/*.1 examples/rodinia/*.1; do
 	grep -q '^\.so ' "$page" && continue

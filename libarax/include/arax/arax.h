@@ -32,7 +32,9 @@
  *		All others go on, and so do its tasks: its events must stay in place until
  *		they are done.  No thread is cancelled within a notify.  One that is
  *		cancelled in a call that makes something may leave that behind: hold
- *		cancellation off there (pthread_setcancelstate()).
+ *		cancellation off there (pthread_setcancelstate()).  arax_close(),
+ *		arax_process(), arax_test() and all others that don't wait are no
+ *		cancellation points.
  *
  * FORK		A context belongs to the process that opened it.  In a forked
  *		child its calls return -EPERM; arax_close() frees what is left.
