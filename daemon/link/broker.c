@@ -32,6 +32,7 @@
 #define LISTEN_AGAIN_NS	100000000u	/* after descriptors or memory gave out */
 #define FOREIGN_SHARE	16	/* of our descriptors those of a user that may wait to be closed */
 #define FOREIGN_MOST	4096u
+#define FOREIGN_ALL	8	/* and those of users together */
 
 void broker_kick(struct broker *b)
 {
@@ -817,7 +818,7 @@ int broker_create(const struct broker_params *params, struct broker **out)
 	b->holdings = params->holdings ?: b->own_holdings;
 	if (!b->holdings)
 		goto fail;
-	b->closer = closer_create(foreign_most(&limits));
+	b->closer = closer_create(foreign_most(&limits), (uint32_t)(limits.fds / FOREIGN_ALL));
 	if (!b->closer)
 		goto fail;
 	err = host_thread_create("arax-mend", &b->mender);

@@ -2901,8 +2901,8 @@ static int told(struct client *of)
 	return msg.id == ARAX_MSG_REFUSED ? msg.result : 0;
 }
 
-/* As many as may wait, behind one whose end the test has in @pair[1]. */
-static void fill_closer(struct client *by, int *pair, int null)
+/* Closing it takes until the test closes @pair[1]. */
+static void send_stuck(struct client *by, int *pair)
 {
 	struct client stopper;
 
@@ -2912,6 +2912,12 @@ static void fill_closer(struct client *by, int *pair, int null)
 	close(pair[0]);
 	go_on_service(&stopper);
 	ck_assert_int_eq(client_receive(by, NULL, 0, NULL), 0);
+}
+
+/* As many as may wait, behind one whose end the test has in @pair[1]. */
+static void fill_closer(struct client *by, int *pair, int null)
+{
+	send_stuck(by, pair);
 	for (uint32_t n = 1; n < FILES / 16; n++) {
 		send_info(by, &null, 1);
 		ck_assert_int_eq(client_receive(by, NULL, 0, NULL), 0);
@@ -2982,6 +2988,35 @@ START_TEST(stuck_descriptors_are_their_users)
 		err = told(&one);
 		client_close(&one);
 	} while (err);
+	close(null);
+}
+END_TEST
+
+/* Users who have less each than one may, and together more than all: who adds to it waits. */
+START_TEST(stuck_descriptors_are_all_users)
+{
+	int pair[3][2], null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	struct arax_msg msg = { .nr = ARAX_NR_INFO, .id = 1 };
+	struct client one[3], other;
+	uint32_t i;
+
+	for (i = 0; i < 3; i++)
+		open_as(&one[i], GREEDY + i);
+	for (i = 0; i < 2; i++)
+		fill_closer(&one[i], pair[i], null);
+	/* One is not too much for who has none. */
+	send_stuck(&one[2], pair[2]);
+	send(one[2].fd, &msg, sizeof(msg), MSG_NOSIGNAL);
+	ck_assert_int_le(recv(one[2].fd, &msg, sizeof(msg), 0), 0);
+	open_as(&other, GREEDY + 3);
+	send_info(&other, &null, 1);
+	ck_assert_int_eq(client_receive(&other, NULL, 0, NULL), 0);
+	client_close(&other);
+	still_serves();
+	for (i = 0; i < 3; i++) {
+		close(pair[i][1]);
+		client_close(&one[i]);
+	}
 	close(null);
 }
 END_TEST
@@ -3500,6 +3535,7 @@ int main(void)
 		tcase_add_test(few, connections_get_a_users_part);
 		tcase_add_test(few, who_sends_quickly_waits);
 		tcase_add_test(few, stuck_descriptors_are_their_users);
+		tcase_add_test(few, stuck_descriptors_are_all_users);
 		suite_add_tcase(s, few);
 	}
 	r = srunner_create(s);
