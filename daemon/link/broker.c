@@ -126,13 +126,14 @@ static void look_at_paused(struct broker *b)
 		if (!c->paused)
 			continue;
 		state = closer_state(b->closer, c->uid);
-		if (state == CLOSER_FULL)
+		if (state == CLOSER_FULL ||
+		    (state == CLOSER_ROOM && c->short_of_fds && !holdings_may_owe(b->holdings)))
 			continue;
 		if (state == CLOSER_STUCK || epoll_ctl(b->epoll_fd, EPOLL_CTL_ADD, c->fd, &ev)) {
 			conn_close(c);
 			continue;
 		}
-		c->paused = false;
+		c->paused = c->short_of_fds = false;
 		b->nr_paused--;
 	}
 }

@@ -469,6 +469,29 @@ static void complain(struct conn *c)
 			 log_u64("unsaid", unsaid));
 }
 
+/* Whether the next message carries any.  They stay in it: what is shown here is none of them. */
+static bool brings_fds(const struct conn *c)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(struct ucred))];
+	} control;
+	struct msghdr mh = { .msg_control = &control, .msg_controllen = sizeof(control) };
+
+	return recvmsg(c->fd, &mh, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC) >= 0 &&
+	       mh.msg_flags & MSG_CTRUNC;
+}
+
+/*
+ * What finds no place as it is received the kernel closes, on our thread, and that may have no end.
+ * So it stays where it is until there is one; what brings none goes on.
+ */
+static bool is_short_of_fds(struct conn *c)
+{
+	c->short_of_fds = !c->admin && !holdings_may_owe(c->broker->holdings) && brings_fds(c);
+	return c->short_of_fds;
+}
+
 void conn_readable(struct conn *c, uint32_t most)
 {
 	struct request r;
@@ -477,7 +500,8 @@ void conn_readable(struct conn *c, uint32_t most)
 
 	for (i = 0; i < most && !c->closing; i++) {
 		/* What came before is still to be closed: that takes its time, or has no end. */
-		if (!c->admin && closer_state(c->broker->closer, c->uid) != CLOSER_ROOM) {
+		if ((!c->admin && closer_state(c->broker->closer, c->uid) != CLOSER_ROOM) ||
+		    is_short_of_fds(c)) {
 			conn_pause(c);
 			return;
 		}

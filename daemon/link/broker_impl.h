@@ -83,6 +83,7 @@ struct conn {
 	uint64_t since_ns;	/* connected */
 	bool closing;
 	bool paused;
+	bool short_of_fds;	/* that is why: what it sends brings some */
 	bool at_poller;		/* ring added and not removed */
 	uint32_t guard;
 	bool guarded;

@@ -3021,6 +3021,36 @@ START_TEST(stuck_descriptors_are_all_users)
 }
 END_TEST
 
+/* None comes when there is no place left for it: what brings none goes on, and administrators do. */
+START_TEST(no_descriptors_come_without_a_place)
+{
+	struct broker *b = (struct broker *)daemon_poller(d)->links[0];
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	struct client one, two, root;
+	struct holder *rest;
+	struct pollfd p;
+
+	open_as(&one, GREEDY);
+	open_as(&two, GREEDY);
+	client_open(&root, daemon_path(d));
+	ck_assert_int_eq(told(&one), 0);
+	rest = holdings_owe(b->holdings, GREEDY + 1, false, FILES - FILES / 4);
+	send_info(&one, &null, 1);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(told(&two), 0);
+	send_info(&root, &null, 1);
+	ck_assert_int_eq(client_receive(&root, NULL, 0, NULL), 0);
+	p = (struct pollfd){ .fd = one.fd, .events = POLLIN };
+	ck_assert_int_eq(poll(&p, 1, 50), 0);
+	holder_give(rest, FILES - FILES / 4, 0);
+	ck_assert_int_eq(client_receive(&one, NULL, 0, NULL), 0);
+	client_close(&one);
+	client_close(&two);
+	client_close(&root);
+	close(null);
+}
+END_TEST
+
 /* araxd's clocks are so far ahead: what is due by then need not be waited for. */
 static atomic_int ahead_s;
 
@@ -3536,6 +3566,7 @@ int main(void)
 		tcase_add_test(few, who_sends_quickly_waits);
 		tcase_add_test(few, stuck_descriptors_are_their_users);
 		tcase_add_test(few, stuck_descriptors_are_all_users);
+		tcase_add_test(few, no_descriptors_come_without_a_place);
 		suite_add_tcase(s, few);
 	}
 	r = srunner_create(s);
