@@ -24,6 +24,7 @@ struct request {
 	int fds[MAX_FDS];
 	uint32_t nr_fds;
 	pid_t sender;
+	bool cut;		/* there was no room for all of them */
 	bool kept;	/* the call has what the descriptors stand for by others */
 };
 
@@ -86,16 +87,18 @@ static int receive(struct conn *c, struct request *r)
 
 	r->nr_fds = 0;
 	r->sender = 0;
-	r->kept = false;
+	r->cut = r->kept = false;
 	n = recvmsg(c->fd, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -EPIPE;
 	take_control(&mh, r);
 	if (!n && !r->nr_fds)
 		return -EPIPE;
-	if ((size_t)n < sizeof(r->msg) || n > ARAX_MSG_MAX ||
-	    mh.msg_flags & (MSG_TRUNC | MSG_CTRUNC) || r->msg.nr_fds != r->nr_fds ||
-	    r->nr_fds > ARAX_MSG_FDS || r->msg.result) {
+	/* There is space for as many as can be: it is araxd that has no more of them. */
+	r->cut = mh.msg_flags & MSG_CTRUNC;
+	if ((size_t)n < sizeof(r->msg) || n > ARAX_MSG_MAX || mh.msg_flags & MSG_TRUNC ||
+	    (r->msg.nr_fds != r->nr_fds && (!r->cut || r->msg.nr_fds < r->nr_fds)) ||
+	    r->msg.nr_fds > ARAX_MSG_FDS || r->msg.result) {
 		close_fds(c, r);
 		return -EPROTO;
 	}
@@ -450,6 +453,8 @@ static void handle(struct conn *c, struct request *r)
 	/* A forked child, or whoever was handed the socket. */
 	if (r->sender != c->pid)
 		err = -EPERM;
+	else if (r->cut)
+		err = -EMFILE;
 	else
 		err = call ? permitted(c, call) : -ENOTTY;
 	if (err)

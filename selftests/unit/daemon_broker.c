@@ -3051,6 +3051,22 @@ START_TEST(no_descriptors_come_without_a_place)
 }
 END_TEST
 
+/* Nor is it its sender's fault that araxd has no more. */
+START_TEST(descriptors_without_a_place_are_no_garbage)
+{
+	struct rlimit none = { 0, files.rlim_max }, some = { FILES, files.rlim_max };
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), fds[3] = { null, null, null };
+
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	send_info(&c, fds, 3);
+	ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), -EMFILE);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &some), 0);
+	send_info(&c, fds, 3);
+	ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), 0);
+	close(null);
+}
+END_TEST
+
 /* araxd's clocks are so far ahead: what is due by then need not be waited for. */
 static atomic_int ahead_s;
 
@@ -3567,6 +3583,7 @@ int main(void)
 		tcase_add_test(few, stuck_descriptors_are_their_users);
 		tcase_add_test(few, stuck_descriptors_are_all_users);
 		tcase_add_test(few, no_descriptors_come_without_a_place);
+		tcase_add_test(few, descriptors_without_a_place_are_no_garbage);
 		suite_add_tcase(s, few);
 	}
 	r = srunner_create(s);
