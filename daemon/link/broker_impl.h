@@ -97,6 +97,7 @@ struct conn {
 	bool init_waits;
 	struct holder *holder;
 	uint32_t nr_fds;	/* of CONN_FDS: the others have been handed to the closer */
+	uint32_t nr_flying;	/* answers with descriptors that may be unread */
 	struct clist tokens;	/* exported timelines that still live */
 	uint32_t nr_tokens;
 	struct region *mapped;	/* for its rings */

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <linux/capability.h>
+#include <linux/sockios.h>
 #include <linux/userfaultfd.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -610,6 +611,88 @@ static __attribute__((noinline, no_sanitize("thread"))) uint8_t byte_at(const ui
 }
 
 /* What a task works on has no pages any more: it fails, and those behind it do not begin. */
+/* As where more descriptors are under way than a user without CAP_SYS_RESOURCE may have. */
+static atomic_bool too_many_fly;
+
+ssize_t __real_sendmsg(int fd, const struct msghdr *mh, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *mh, int flags);
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *mh, int flags)
+{
+	if (!too_many_fly || !mh->msg_control)
+		return __real_sendmsg(fd, mh, flags);
+	errno = ETOOMANYREFS;
+	return -1;
+}
+
+/* Then one is not sent, but nobody is taken for who reads nothing. */
+START_TEST(too_many_descriptors_under_way)
+{
+	struct arax_buffer_export ex = { .size = sizeof(ex) };
+	int fd;
+
+	ready(4);
+	ex.handle = client_buffer(&c, PAGE, NULL, NULL);
+	too_many_fly = true;
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_EXPORT, &ex, sizeof(ex), NULL, 0, &fd),
+			 -EMFILE);
+	ck_assert_int_eq(fd, -1);
+	too_many_fly = false;
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_EXPORT, &ex, sizeof(ex), NULL, 0, &fd), 0);
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+}
+END_TEST
+
+#define ASKED	200u
+
+static bool has_sent_all(const struct client *by)
+{
+	int unread = 1;
+
+	return !ioctl(by->fd, SIOCOUTQ, &unread) && !unread;
+}
+
+/* Who asks for descriptors and does not read the answers gets so many, until he does. */
+START_TEST(few_descriptors_are_left_unread)
+{
+	struct arax_buffer_export ex = { .size = sizeof(ex) };
+	struct arax_info a = { .size = sizeof(a) };
+	uint32_t i, round, n, first;
+	struct client other;
+	int fd, err;
+
+	ready(4);
+	client_open(&other, daemon_path(d));
+	ex.handle = client_buffer(&c, PAGE, NULL, NULL);
+	for (round = 0; round < 2; round++) {
+		first = c.next_id + 1;
+		for (i = 0; i < ASKED; i++)
+			client_send(&c, ARAX_NR_BUFFER_EXPORT, &ex, sizeof(ex), NULL, 0);
+		/* Whoever is answered after the last of them was taken is answered after it. */
+		ck_assert(comes_true(has_sent_all(&c), 1000));
+		ck_assert_int_eq(CALL(&other, ARAX_NR_INFO, &a), 0);
+		for (i = n = 0; i < ASKED; i++) {
+			c.next_id = first + i;
+			err = client_receive(&c, NULL, 0, &fd);
+			ck_assert_int_eq(err, fd < 0 ? -EMFILE : 0);
+			n += fd >= 0;
+			if (fd >= 0)
+				close(fd);
+		}
+		ck_assert_uint_ge(n, 60);
+		ck_assert_uint_le(n, 64);
+	}
+	/* And as many as he likes, one by one. */
+	for (i = 0; i < ASKED; i++) {
+		ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_EXPORT, &ex, sizeof(ex), NULL, 0,
+					     &fd), 0);
+		close(fd);
+	}
+	client_close(&other);
+}
+END_TEST
+
 START_TEST(lost_bytes_fail_tasks)
 {
 	struct arax_buffer_export ex = { .size = sizeof(ex) };
@@ -3514,6 +3597,8 @@ int main(void)
 	tcase_add_test(t, timelines);
 	tcase_add_test(t, a_timelines_descriptor);
 	tcase_add_test(t, buffers_are_shared);
+	tcase_add_test(t, too_many_descriptors_under_way);
+	tcase_add_test(t, few_descriptors_are_left_unread);
 	tcase_add_test(t, lost_bytes_fail_tasks);
 	tcase_add_test(t, read_only_descriptors_are_refused);
 	tcase_add_test(t, what_is_behind_the_end_counts);
