@@ -163,6 +163,7 @@ struct token {
 	struct clist of_conn;	/* conn->tokens */
 	struct core_timeline *tl;
 	struct conn *conn;	/* NULL once that is gone */
+	struct core_tenant *user;	/* of whose handles it is one, reference held */
 	struct holder *holder;
 	int fd;
 	struct sock_id other;	/* the end that was given out */

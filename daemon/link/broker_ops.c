@@ -610,9 +610,13 @@ static int timeline_export(struct core_client *cc, struct core_timeline *tl)
 	err = holder_take(c->holder, 1, 0);
 	if (err)
 		goto free;
-	err = make_pair(&fd, &t->fd);
+	/* What Linux needs for the pair is more than a handle is, and is ours. */
+	err = core_user_handle_take(b->core, cc->user);
 	if (err)
 		goto give;
+	err = make_pair(&fd, &t->fd);
+	if (err)
+		goto give_handle;
 	t->source.kind = SOURCE_TOKEN;
 	ev.data.ptr = &t->source;
 	if (!identify_socket(fd, &t->other) ||
@@ -622,6 +626,7 @@ static int timeline_export(struct core_client *cc, struct core_timeline *tl)
 	}
 	t->tl = tl;
 	t->conn = c;
+	t->user = cc->user;
 	t->holder = c->holder;
 	c->nr_tokens++;
 	clist_add_tail(&t->of_conn, &c->tokens);
@@ -630,6 +635,8 @@ static int timeline_export(struct core_client *cc, struct core_timeline *tl)
 close:
 	close(fd);
 	close(t->fd);
+give_handle:
+	core_user_handle_give(b->core, cc->user);
 give:
 	holder_give(c->holder, 1, 0);
 free:
@@ -647,6 +654,7 @@ void broker_token_gone(struct broker *b, struct token *t)
 	clist_del(&t->of_conn);
 	clist_del(&t->node);
 	core_timeline_put(b->core, t->tl);
+	core_user_handle_give(b->core, t->user);
 	free(t);
 }
 

@@ -480,6 +480,16 @@ static int import_late(struct client *by, int fd)
 	return err;
 }
 
+/* A descriptor or an error. */
+static int export(struct client *of, uint32_t handle)
+{
+	struct arax_timeline_share a = { .size = sizeof(a), .handle = handle };
+	int fd, err;
+
+	err = client_call(of, ARAX_NR_TIMELINE_EXPORT, &a, sizeof(a), NULL, 0, &fd);
+	return err ? err : fd;
+}
+
 /* What stands for a timeline is good for that alone, and nothing else stands for it. */
 START_TEST(a_timelines_descriptor)
 {
@@ -529,6 +539,37 @@ static int reopened(int fd, int flags)
 	ck_assert_int_ge(own, 0);
 	return own;
 }
+
+/* Nor are there more than handles, whatever has become of their connections. */
+START_TEST(exported_timelines_count_as_handles)
+{
+	struct arax_timeline_create tc = { .size = sizeof(tc) };
+	int fds[100], fd = 0;
+	uint32_t n = 0;
+
+	client_close(&c);
+	daemon_down(d);
+	d = daemon_up_with("limits { handles = 16 }");
+	client_open(&c, daemon_path(d));
+	while (fd >= 0 && n < 100) {
+		ready(4);
+		ck_assert_int_eq(CALL(&c, ARAX_NR_TIMELINE_CREATE, &tc), 0);
+		for (int i = 0; i < 20 && n < 100 && (fd = export(&c, tc.handle)) >= 0; i++)
+			fds[n++] = fd;
+		client_close(&c);
+		client_open(&c, daemon_path(d));
+	}
+	ck_assert_int_eq(fd, -ENOSPC);
+	ck_assert_uint_ge(n, 28);
+	ck_assert_uint_le(n, 32);
+	while (n)
+		close(fds[--n]);
+	ready(4);
+	ck_assert(comes_true(!CALL(&c, ARAX_NR_TIMELINE_CREATE, &tc), 1000));
+	ck_assert(comes_true((fd = export(&c, tc.handle)) >= 0, 1000));
+	close(fd);
+}
+END_TEST
 
 START_TEST(buffers_are_shared)
 {
@@ -2738,16 +2779,6 @@ static uint32_t new_timeline(struct client *of)
 	return a.handle;
 }
 
-/* A descriptor or an error. */
-static int export(struct client *of, uint32_t handle)
-{
-	struct arax_timeline_share a = { .size = sizeof(a), .handle = handle };
-	int fd, err;
-
-	err = client_call(of, ARAX_NR_TIMELINE_EXPORT, &a, sizeof(a), NULL, 0, &fd);
-	return err ? err : fd;
-}
-
 static int new_buffer(struct client *of, uint32_t *handle)
 {
 	struct arax_buffer_create a = { .size = sizeof(a), .bytes = PAGE };
@@ -3596,6 +3627,7 @@ int main(void)
 	tcase_add_test(t, submit_call);
 	tcase_add_test(t, timelines);
 	tcase_add_test(t, a_timelines_descriptor);
+	tcase_add_test(t, exported_timelines_count_as_handles);
 	tcase_add_test(t, buffers_are_shared);
 	tcase_add_test(t, too_many_descriptors_under_way);
 	tcase_add_test(t, few_descriptors_are_left_unread);
