@@ -32,6 +32,7 @@
 #define LISTEN_AGAIN_NS	100000000u	/* after descriptors or memory gave out */
 #define FOREIGN_SHARE	16	/* of our descriptors those of a user that may wait to be closed */
 #define FOREIGN_MOST	4096u
+#define FOREIGN_ALL	8	/* and those of users together */
 
 void broker_kick(struct broker *b)
 {
@@ -125,13 +126,14 @@ static void look_at_paused(struct broker *b)
 		if (!c->paused)
 			continue;
 		state = closer_state(b->closer, c->uid);
-		if (state == CLOSER_FULL)
+		if (state == CLOSER_FULL ||
+		    (state == CLOSER_ROOM && c->short_of_fds && !holdings_may_owe(b->holdings)))
 			continue;
 		if (state == CLOSER_STUCK || epoll_ctl(b->epoll_fd, EPOLL_CTL_ADD, c->fd, &ev)) {
 			conn_close(c);
 			continue;
 		}
-		c->paused = false;
+		c->paused = c->short_of_fds = false;
 		b->nr_paused--;
 	}
 }
@@ -818,7 +820,7 @@ int broker_create(const struct broker_params *params, struct broker **out)
 	b->holdings = params->holdings ?: b->own_holdings;
 	if (!b->holdings)
 		goto fail;
-	b->closer = closer_create(foreign_most(&limits));
+	b->closer = closer_create(foreign_most(&limits), (uint32_t)(limits.fds / FOREIGN_ALL));
 	if (!b->closer)
 		goto fail;
 	err = host_thread_create("arax-mend", &b->mender);

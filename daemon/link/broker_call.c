@@ -4,9 +4,11 @@
  * says what runs.  Everything is copied by recvmsg() and used from that copy.
  */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "daemon/link/broker_impl.h"
@@ -14,6 +16,8 @@
 
 #define MAX_FDS			253	/* of a message, by the kernel */
 #define INIT_FDS		2u	/* of CONTEXT_INIT: as many as its eventfds will be */
+#define MAX_FLYING		64u	/* answers with descriptors that a connection has not read */
+#define LEAST_MESSAGE		512u	/* bytes that Linux counts for the smallest one, or fewer */
 #define INIT_NS			1000000000u	/* so long it may wait for others to have gone */
 
 /* Room for all that can come: what has none is closed by the kernel, on our thread. */
@@ -24,6 +28,7 @@ struct request {
 	int fds[MAX_FDS];
 	uint32_t nr_fds;
 	pid_t sender;
+	bool cut;		/* there was no room for all of them */
 	bool kept;	/* the call has what the descriptors stand for by others */
 };
 
@@ -86,21 +91,60 @@ static int receive(struct conn *c, struct request *r)
 
 	r->nr_fds = 0;
 	r->sender = 0;
-	r->kept = false;
+	r->cut = r->kept = false;
 	n = recvmsg(c->fd, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -EPIPE;
 	take_control(&mh, r);
 	if (!n && !r->nr_fds)
 		return -EPIPE;
-	if ((size_t)n < sizeof(r->msg) || n > ARAX_MSG_MAX ||
-	    mh.msg_flags & (MSG_TRUNC | MSG_CTRUNC) || r->msg.nr_fds != r->nr_fds ||
-	    r->nr_fds > ARAX_MSG_FDS || r->msg.result) {
+	/* There is space for as many as can be: it is araxd that has no more of them. */
+	r->cut = mh.msg_flags & MSG_CTRUNC;
+	if ((size_t)n < sizeof(r->msg) || n > ARAX_MSG_MAX || mh.msg_flags & MSG_TRUNC ||
+	    (r->msg.nr_fds != r->nr_fds && (!r->cut || r->msg.nr_fds < r->nr_fds)) ||
+	    r->msg.nr_fds > ARAX_MSG_FDS || r->msg.result) {
 		close_fds(c, r);
 		return -EPROTO;
 	}
 	r->bytes = (size_t)n - sizeof(r->msg);
 	return 1;
+}
+
+/*
+ * Descriptors that nobody has received count for our user, wherever they are: where there are too many,
+ * nobody can be sent any.
+ */
+static bool may_fly(struct conn *c)
+{
+	uint32_t unread;
+	int bytes;
+
+	if (c->nr_flying < MAX_FLYING || ioctl(c->fd, SIOCOUTQ, &bytes))
+		return true;
+	unread = (uint32_t)bytes / LEAST_MESSAGE;
+	if (unread < c->nr_flying)
+		c->nr_flying = unread;
+	return c->nr_flying < MAX_FLYING;
+}
+
+static bool send_answer(struct conn *c, struct arax_msg *msg, struct msghdr *mh)
+{
+	bool flies = mh->msg_control;
+
+	if (!flies || may_fly(c)) {
+		if (sendmsg(c->fd, mh, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {
+			c->nr_flying += flies;
+			return true;
+		}
+		if (!flies || errno != ETOOMANYREFS)
+			return false;
+	}
+	/* Which may be others' doing: so it costs no more than the descriptor. */
+	mh->msg_control = NULL;
+	mh->msg_controllen = 0;
+	msg->nr_fds = 0;
+	msg->result = -EMFILE;
+	return sendmsg(c->fd, mh, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
 void conn_answer(struct conn *c, uint32_t nr, uint32_t id, int result, union core_args *a,
@@ -133,7 +177,7 @@ void conn_answer(struct conn *c, uint32_t nr, uint32_t id, int result, union cor
 		memcpy(CMSG_DATA(cm), &fd, sizeof(fd));
 	}
 	ns = wake_thread_ns();
-	sent = sendmsg(c->fd, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+	sent = send_answer(c, &msg, &mh);
 	ns = wake_beyond_usual(wake_thread_ns() - ns);
 	c->slow |= ns > 0;
 	broker_time_taken(c->broker, c->uid, c->admin, ns);
@@ -450,6 +494,8 @@ static void handle(struct conn *c, struct request *r)
 	/* A forked child, or whoever was handed the socket. */
 	if (r->sender != c->pid)
 		err = -EPERM;
+	else if (r->cut)
+		err = -EMFILE;
 	else
 		err = call ? permitted(c, call) : -ENOTTY;
 	if (err)
@@ -469,6 +515,29 @@ static void complain(struct conn *c)
 			 log_u64("unsaid", unsaid));
 }
 
+/* Whether the next message carries any.  They stay in it: what is shown here is none of them. */
+static bool brings_fds(const struct conn *c)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(struct ucred))];
+	} control;
+	struct msghdr mh = { .msg_control = &control, .msg_controllen = sizeof(control) };
+
+	return recvmsg(c->fd, &mh, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC) >= 0 &&
+	       mh.msg_flags & MSG_CTRUNC;
+}
+
+/*
+ * What finds no place as it is received the kernel closes, on our thread, and that may have no end.
+ * So it stays where it is until there is one; what brings none goes on.
+ */
+static bool is_short_of_fds(struct conn *c)
+{
+	c->short_of_fds = !c->admin && !holdings_may_owe(c->broker->holdings) && brings_fds(c);
+	return c->short_of_fds;
+}
+
 void conn_readable(struct conn *c, uint32_t most)
 {
 	struct request r;
@@ -477,7 +546,8 @@ void conn_readable(struct conn *c, uint32_t most)
 
 	for (i = 0; i < most && !c->closing; i++) {
 		/* What came before is still to be closed: that takes its time, or has no end. */
-		if (!c->admin && closer_state(c->broker->closer, c->uid) != CLOSER_ROOM) {
+		if ((!c->admin && closer_state(c->broker->closer, c->uid) != CLOSER_ROOM) ||
+		    is_short_of_fds(c)) {
 			conn_pause(c);
 			return;
 		}

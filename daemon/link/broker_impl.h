@@ -84,6 +84,7 @@ struct conn {
 	uint64_t since_ns;	/* connected */
 	bool closing;
 	bool paused;
+	bool short_of_fds;	/* that is why: what it sends brings some */
 	bool at_poller;		/* ring added and not removed */
 	uint32_t guard;
 	bool guarded;
@@ -98,6 +99,7 @@ struct conn {
 	bool init_waits;
 	struct holder *holder;
 	uint32_t nr_fds;	/* of CONN_FDS: the others have been handed to the closer */
+	uint32_t nr_flying;	/* answers with descriptors that may be unread */
 	struct clist tokens;	/* exported timelines that still live */
 	uint32_t nr_tokens;
 	struct region *mapped;	/* for its rings */
@@ -163,6 +165,7 @@ struct token {
 	struct clist of_conn;	/* conn->tokens */
 	struct core_timeline *tl;
 	struct conn *conn;	/* NULL once that is gone */
+	struct core_tenant *user;	/* of whose handles it is one, reference held */
 	struct holder *holder;
 	int fd;
 	struct sock_id other;	/* the end that was given out */

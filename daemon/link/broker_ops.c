@@ -26,11 +26,24 @@ static struct broker *broker_of_client(struct core_client *c)
 	return c->core->link;
 }
 
+/* memfd_pages(), in the time of its owner. */
+static int look_at_pages(struct conn *c, int fd, const struct stat *st, uint64_t bytes,
+			 uint64_t *surplus)
+{
+	uint64_t ns = wake_thread_ns();
+	int err = memfd_pages(fd, st, bytes, surplus);
+
+	ns = wake_beyond_usual(wake_thread_ns() - ns);
+	broker_time_taken(c->broker, c->uid, c->admin, ns);
+	return err;
+}
+
 /*
  * One that has the seals, is writable for ever, and whose pages are there.  @bytes: what is mapped
  * of it; 0: all.  *@surplus: what it has behind that, which is its user's as well.
  */
-static int inspect(int fd, int seals, uint64_t bytes, struct stat *st, uint64_t *surplus)
+static int inspect(struct conn *c, int fd, int seals, uint64_t bytes, struct stat *st,
+		   uint64_t *surplus)
 {
 	int got = memfd_identify(fd, st);
 
@@ -38,7 +51,7 @@ static int inspect(int fd, int seals, uint64_t bytes, struct stat *st, uint64_t 
 		return got;
 	if ((got & seals) != seals || got & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
 		return -EINVAL;
-	return memfd_pages(fd, st, bytes ? bytes : (uint64_t)st->st_size, surplus);
+	return look_at_pages(c, fd, st, bytes ? bytes : (uint64_t)st->st_size, surplus);
 }
 
 /* What of the kernel's own it is, without asking whoever serves it. */
@@ -103,7 +116,7 @@ static int find_region(struct core_client *cc, int fd, u32 bytes, void **region)
 	*region = conn_region(c, &st);
 	if (!*region || (seals & SEALS_RING) != SEALS_RING || seals & F_SEAL_WRITE)
 		return -EINVAL;
-	err = memfd_pages(fd, &st, bytes, &surplus);
+	err = look_at_pages(c, fd, &st, bytes, &surplus);
 	return err ? err : core_buffer_charge_more(cc->ring_buf, surplus);
 }
 
@@ -333,7 +346,7 @@ static int buffer_create(struct core_client *c, struct core_buffer *buf,
 {
 	uint64_t surplus;
 	struct stat st;
-	int err = inspect(arg->fd, SEALS_OURS, buf->bytes, &st, &surplus);
+	int err = inspect(c->link, arg->fd, SEALS_OURS, buf->bytes, &st, &surplus);
 
 	if (err)
 		return err;
@@ -368,7 +381,7 @@ static int buffer_inspect(struct core_client *c, struct arax_buffer_import *arg,
 		pthread_mutex_unlock(&b->ident_lock);
 		return err;
 	case ARAX_IMPORT_MEMFD:
-		err = inspect(arg->fd, F_SEAL_SHRINK, 0, &st, &surplus);
+		err = inspect(c->link, arg->fd, F_SEAL_SHRINK, 0, &st, &surplus);
 		if (!err && is_buffer(b, &st))
 			err = -EINVAL;
 		if (!err)
@@ -383,7 +396,7 @@ static int buffer_import(struct core_client *c, struct core_buffer *buf,
 {
 	uint64_t surplus;
 	struct stat st;
-	int err = inspect(arg->fd, F_SEAL_SHRINK, buf->bytes, &st, &surplus);
+	int err = inspect(c->link, arg->fd, F_SEAL_SHRINK, buf->bytes, &st, &surplus);
 
 	if (err)
 		return err;
@@ -610,9 +623,13 @@ static int timeline_export(struct core_client *cc, struct core_timeline *tl)
 	err = holder_take(c->holder, 1, 0);
 	if (err)
 		goto free;
-	err = make_pair(&fd, &t->fd);
+	/* What Linux needs for the pair is more than a handle is, and is ours. */
+	err = core_user_handle_take(b->core, cc->user);
 	if (err)
 		goto give;
+	err = make_pair(&fd, &t->fd);
+	if (err)
+		goto give_handle;
 	t->source.kind = SOURCE_TOKEN;
 	ev.data.ptr = &t->source;
 	if (!identify_socket(fd, &t->other) ||
@@ -622,6 +639,7 @@ static int timeline_export(struct core_client *cc, struct core_timeline *tl)
 	}
 	t->tl = tl;
 	t->conn = c;
+	t->user = cc->user;
 	t->holder = c->holder;
 	c->nr_tokens++;
 	clist_add_tail(&t->of_conn, &c->tokens);
@@ -630,6 +648,8 @@ static int timeline_export(struct core_client *cc, struct core_timeline *tl)
 close:
 	close(fd);
 	close(t->fd);
+give_handle:
+	core_user_handle_give(b->core, cc->user);
 give:
 	holder_give(c->holder, 1, 0);
 free:
@@ -647,6 +667,7 @@ void broker_token_gone(struct broker *b, struct token *t)
 	clist_del(&t->of_conn);
 	clist_del(&t->node);
 	core_timeline_put(b->core, t->tl);
+	core_user_handle_give(b->core, t->user);
 	free(t);
 }
 

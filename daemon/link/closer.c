@@ -44,13 +44,13 @@ struct closer_user {
 struct closer {
 	pthread_mutex_t lock;	/* all that follows, and users */
 	struct clist users;
-	uint32_t most;
+	uint32_t most, of_all;
 	uint32_t threads;
 	bool ended;
-	uint32_t foreign;	/* of all; atomic */
+	uint32_t foreign;	/* of all but administrators; atomic */
 };
 
-struct closer *closer_create(uint32_t most)
+struct closer *closer_create(uint32_t most, uint32_t of_all)
 {
 	struct closer *cl = calloc(1, sizeof(*cl));
 
@@ -59,6 +59,7 @@ struct closer *closer_create(uint32_t most)
 	pthread_mutex_init(&cl->lock, NULL);
 	clist_init(&cl->users);
 	cl->most = most ?: 1;
+	cl->of_all = of_all > cl->most ? of_all : cl->most;
 	return cl;
 }
 
@@ -136,7 +137,8 @@ static void close_first(struct closer_user *u)
 	u->since_ns = u->first ? now_ns() : 0;
 	if (it->kind == CLOSER_FOREIGN) {
 		u->foreign--;
-		__atomic_fetch_sub(&cl->foreign, 1, __ATOMIC_RELAXED);
+		if (!u->unlimited)
+			__atomic_fetch_sub(&cl->foreign, 1, __ATOMIC_RELAXED);
 		if (u->foreign < cl->most / 2)
 			u->said = false;
 	}
@@ -240,7 +242,8 @@ static bool add(struct closer *cl, struct holder *holder, enum closer_kind kind,
 	holder_give_later(holder, 1, 0);
 	if (kind == CLOSER_FOREIGN) {
 		u->foreign++;
-		__atomic_fetch_add(&cl->foreign, 1, __ATOMIC_RELAXED);
+		if (!unlimited)
+			__atomic_fetch_add(&cl->foreign, 1, __ATOMIC_RELAXED);
 	}
 	if (u->has_thread)
 		pthread_cond_signal(&u->more);
@@ -272,6 +275,16 @@ void closer_tell(struct closer *cl, struct holder *holder, int fd, const void *m
 	close_later(cl, holder, CLOSER_FOREIGN, fd, msg, bytes < CLOSER_MSG ? bytes : CLOSER_MSG);
 }
 
+/*
+ * (locked) Many users, each with less than one may have, could have all descriptors that there are.  So
+ * where there are many in all, who has any waits for them; others are none the worse for it.
+ */
+static bool is_full(const struct closer *cl, const struct closer_user *u)
+{
+	return u->foreign >= cl->most ||
+	       (u->foreign && __atomic_load_n(&cl->foreign, __ATOMIC_RELAXED) >= cl->of_all);
+}
+
 enum closer_state closer_state(struct closer *cl, uid_t uid)
 {
 	enum closer_state state = CLOSER_ROOM;
@@ -283,7 +296,7 @@ enum closer_state closer_state(struct closer *cl, uid_t uid)
 		return CLOSER_ROOM;
 	pthread_mutex_lock(&cl->lock);
 	u = find(cl, uid, false);
-	if (u && u->foreign >= cl->most)
+	if (u && is_full(cl, u))
 		state = u->since_ns && now_ns() - u->since_ns > STUCK_NS ? CLOSER_STUCK : CLOSER_FULL;
 	if (state == CLOSER_STUCK) {
 		news = !u->said;
@@ -293,6 +306,7 @@ enum closer_state closer_state(struct closer *cl, uid_t uid)
 	if (news)
 		log_warn("a user has sent descriptors that take long to close: connections ended, no more until they are closed",
 			 log_u64("uid", uid), log_u64("limit", cl->most),
+			 log_u64("of_all", cl->of_all),
 			 log_str("remedy", "end that user's programs, or what serves their files"));
 	return state;
 }

@@ -24,8 +24,11 @@ enum closer_kind {
 	CLOSER_FOREIGN,	/* whatever it is */
 };
 
-/* @most: foreign ones of one user that may wait.  NULL: no memory. */
-struct closer *closer_create(uint32_t most);
+/*
+ * @most: foreign ones of one user that may wait; @of_all: of users together, beyond which those who
+ * have any may have no more.  NULL: no memory.
+ */
+struct closer *closer_create(uint32_t most, uint32_t of_all);
 /*
  * Waits for none: what is not closed yet is left to its thread, or to the end of the process.
  * Holders are not touched from here on.
@@ -41,7 +44,7 @@ void closer_tell(struct closer *cl, struct holder *holder, int fd, const void *m
 
 enum closer_state {
 	CLOSER_ROOM,
-	CLOSER_FULL,	/* as many foreign ones as may wait: no more of them are to be taken */
+	CLOSER_FULL,	/* as many foreign ones as may wait, or all have: no more of them are to be taken */
 	CLOSER_STUCK,	/* and the one that is being closed has been for a second, or longer */
 };
 

@@ -127,13 +127,13 @@ static bool is_over(const struct count *c, enum kind kind, uint32_t more)
 static void add(struct count *c, const uint32_t *n)
 {
 	for (int i = 0; i < NR_KINDS; i++)
-		c->used[i] += n[i];
+		__atomic_fetch_add(&c->used[i], n[i], __ATOMIC_RELAXED);
 }
 
 static void sub(struct count *c, const uint32_t *n)
 {
 	for (int i = 0; i < NR_KINDS; i++) {
-		c->used[i] -= n[i];
+		__atomic_fetch_sub(&c->used[i], n[i], __ATOMIC_RELAXED);
 		if (c->used[i] <= c->most[i] / 2)
 			c->said[i] = false;
 	}
@@ -228,6 +228,12 @@ struct holder *holdings_owe(struct holdings *h, uid_t uid, bool unlimited, uint3
 	}
 	pthread_mutex_unlock(&h->lock);
 	return o;
+}
+
+/* At every message, so without the lock. */
+bool holdings_may_owe(const struct holdings *h)
+{
+	return __atomic_load_n(&h->count.used[FDS], __ATOMIC_RELAXED) <= h->count.most[FDS];
 }
 
 uid_t holder_uid(const struct holder *holder)

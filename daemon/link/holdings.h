@@ -44,6 +44,12 @@ int holdings_take(struct holdings *h, uid_t uid, bool unlimited, uint32_t fds, u
  */
 struct holder *holdings_owe(struct holdings *h, uid_t uid, bool unlimited, uint32_t fds);
 
+/*
+ * Whether that may come from a user: as long as users have no more than they may take.  Then as much as
+ * one message can carry finds a place still, and what is administrators' and araxd's stays theirs.
+ */
+bool holdings_may_owe(const struct holdings *h);
+
 uid_t holder_uid(const struct holder *holder);
 bool holder_is_unlimited(const struct holder *holder);
 

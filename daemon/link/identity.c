@@ -233,14 +233,19 @@ static int read_root(pid_t pid, struct peer *peer)
 	return 0;
 }
 
-/* A descriptor of the very process that connected. */
+/*
+ * A descriptor of the very process that connected.  Only Linux before 6.5 can't say: asked by its number
+ * after any other error, it could be another one that has the number by now.
+ */
 static int peer_pidfd(int fd, pid_t pid)
 {
 	int pidfd = -1;
 	socklen_t len = sizeof(pidfd);
 
-	if (!getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len) && pidfd >= 0)
+	if (!getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len))
 		return pidfd;
+	if (errno != ENOPROTOOPT)
+		return errno == EINVAL ? -ESRCH : -errno;
 	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	return pidfd < 0 ? -errno : pidfd;
 }

@@ -3,11 +3,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "daemon/memory/guard.h"
 
 #define ST_BLOCK	512u	/* stat's, whatever the file's */
+
+#ifndef SYS_cachestat
+#define SYS_cachestat	451
+#endif
 
 int memfd_identify(int fd, struct stat *st)
 {
@@ -37,12 +42,33 @@ bool memfd_has_holes(const struct stat *st, uint64_t bytes)
 	return (uint64_t)st->st_blocks * ST_BLOCK < bytes;
 }
 
+/*
+ * Bytes of pages that are there behind its end; 0 where Linux can't tell, before 6.5.  To look for holes
+ * would take a lock of the file's, and to count what is before its end takes long in earnest, too.
+ */
+static uint64_t behind_end(int fd, const struct stat *st)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	/* As the kernel has them.  Without a length it is all; what is swapped out counts as evicted. */
+	const struct { uint64_t off, len; } range = {
+		((uint64_t)st->st_size + page - 1) / page * page, 0,
+	};
+	struct { uint64_t cache, dirty, writeback, evicted, recently_evicted; } n;
+
+	if (syscall(SYS_cachestat, fd, &range, &n, 0))
+		return 0;
+	return (n.cache + n.evicted) * page;
+}
+
 int memfd_pages(int fd, const struct stat *st, uint64_t bytes, uint64_t *surplus)
 {
 	uint64_t present = (uint64_t)st->st_blocks * ST_BLOCK;
 
 	/* What we touch first is charged to our cgroup, not to its owner's. */
 	if (memfd_has_holes(st, (uint64_t)st->st_size))
+		return -EINVAL;
+	/* Nor may what is behind its end stand for them. */
+	if (present < (uint64_t)st->st_size + behind_end(fd, st))
 		return -EINVAL;
 	*surplus = present > bytes ? present - bytes : 0;
 	/* Pages behind its end are of no use, but they are there for as long as we map it. */

@@ -20,7 +20,8 @@ int memfd_identify(int fd, struct stat *st);
 
 /*
  * Of one that has been identified: its pages are there, and no more than @bytes but for the rest
- * of a huge page, which *@surplus is.  -EINVAL: not so, or they are of a huge page pool.
+ * of a huge page, which *@surplus is.  -EINVAL: not so, or they are of a huge page pool.  What is behind
+ * its end takes time to count: the longer the more its owner has put there.
  */
 int memfd_pages(int fd, const struct stat *st, uint64_t bytes, uint64_t *surplus);
 

@@ -544,8 +544,14 @@ static int await_ready(struct worker *w)
 	if (!await_message(w))
 		return -EAGAIN;
 	n = recv(w->socket, &msg, sizeof(msg), MSG_DONTWAIT);
-	if (n == sizeof(msg) && msg.type == WORKER_MSG_READY && msg.id == WORKER_VERSION)
+	if (n == sizeof(msg) && msg.type == WORKER_MSG_READY && msg.id == WORKER_VERSION) {
+		/*
+		 * It loads others' code from here on, and we read nothing more: a descriptor that came
+		 * would be ours to close, which may have no end.
+		 */
+		shutdown(w->socket, SHUT_RD);
 		return 0;
+	}
 	err = n == sizeof(msg) ? cannot(w, &msg) : 0;
 	if (err)
 		return err;

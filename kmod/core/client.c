@@ -213,16 +213,45 @@ void core_client_kill(struct core_client *c, u32 error)
 	}
 }
 
-int core_client_add(struct core_client *c, enum core_type type, void *object, u32 *handle)
+static int take_share(struct core *core, struct core_tenant *user)
 {
-	u64 used = core_atomic_read(&c->user->handles), max = c->core->params.user_handles;
-	int err;
+	u64 used = core_atomic_read(&user->handles), max = core->params.user_handles;
 
-	core_mutex_assert(&c->lock);
 	do {
 		if (max && used >= max)
 			return -ENOSPC;
-	} while (!core_atomic_try_cmpxchg(&c->user->handles, &used, used + 1));
+	} while (!core_atomic_try_cmpxchg(&user->handles, &used, used + 1));
+	return 0;
+}
+
+int core_user_handle_take(struct core *core, struct core_tenant *user)
+{
+	int err = take_share(core, user);
+
+	if (err)
+		return err;
+	core_mutex_lock(&core->lock);
+	core_tenant_hold(core, user);
+	core_mutex_unlock(&core->lock);
+	return 0;
+}
+
+void core_user_handle_give(struct core *core, struct core_tenant *user)
+{
+	core_atomic_sub_return(&user->handles, 1);
+	core_mutex_lock(&core->lock);
+	core_tenant_put(core, user);
+	core_mutex_unlock(&core->lock);
+}
+
+int core_client_add(struct core_client *c, enum core_type type, void *object, u32 *handle)
+{
+	int err;
+
+	core_mutex_assert(&c->lock);
+	err = take_share(c->core, c->user);
+	if (err)
+		return err;
 	err = core_handle_add(&c->handles, type, object, handle);
 	if (err)
 		core_atomic_sub_return(&c->user->handles, 1);

@@ -744,6 +744,12 @@ static inline void core_client_count(struct core_client *c, enum core_type type,
  * full, or its user has as many as one may have.
  */
 int core_client_add(struct core_client *c, enum core_type type, void *object, u32 *handle);
+/*
+ * For a link: something that is no handle, and may outlive the client, counts as one of @user's until it is
+ * given back.  Takes core->lock.  -ENOSPC.
+ */
+int core_user_handle_take(struct core *core, struct core_tenant *user);
+void core_user_handle_give(struct core *core, struct core_tenant *user);
 void *core_client_remove(struct core_client *c, enum core_type type, u32 handle);
 
 /* Unread completions; any thread, may be out of date at once. */

@@ -25,6 +25,7 @@ int test_child(const struct arax_launch *l);
 int test_groups(const struct arax_launch *l);
 int test_clog(const struct arax_launch *l);
 int test_deaf(const struct arax_launch *l);
+int test_sends(const struct arax_launch *l);
 
 /* test_crash(inout u32 x[]) */
 ARAX_KERNEL int test_crash(const struct arax_launch *l)
@@ -218,6 +219,21 @@ ARAX_KERNEL int test_clog(const struct arax_launch *l)
 		return -EIO;
 	for (;;)
 		nanosleep(&hour, NULL);
+}
+
+/* test_sends(inout u32 x[]): a descriptor to araxd; what came of that */
+ARAX_KERNEL int test_sends(const struct arax_launch *l)
+{
+	union {
+		struct cmsghdr head;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control = { .head = { .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET,
+				.cmsg_type = SCM_RIGHTS } };
+	struct iovec iov = { "", 1 };
+	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+			    .msg_controllen = sizeof(control) };
+
+	return sendmsg(WORKER_FD_SOCKET, &h, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
 /* A pipe that takes a while to free: its end from which that could be read. */

@@ -50,7 +50,7 @@ static void setup_with(const char *options, const char *more_text)
 	log_max_level = LOG_LEVEL_WARNING;
 	ck_assert_int_eq(devices_open(&config, &devices), 0);
 	registry = registry_create();
-	ck_assert_int_eq(registry_load_folder(registry, "build/test/kernels"), 17);
+	ck_assert_int_eq(registry_load_folder(registry, "build/test/kernels"), 18);
 	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
 	memset(tasks, 0, sizeof(tasks));
 	memset(words, 0, sizeof(words));

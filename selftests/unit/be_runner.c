@@ -76,7 +76,7 @@ static void setup_with(const char *text)
 	log_max_level = LOG_LEVEL_WARNING;
 	ck_assert_int_eq(devices_open(&config, &devices), 0);
 	registry = registry_create();
-	ck_assert_int_eq(registry_load_folder(registry, "build/test/kernels"), 17);
+	ck_assert_int_eq(registry_load_folder(registry, "build/test/kernels"), 18);
 	ck_assert_int_ge(registry_load_folder(registry, "build/lib/arax/kernels"), 33);
 	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
 }
@@ -379,6 +379,20 @@ START_TEST(waking_never_waits)
 	}
 	ck_assert_uint_eq(query().workers, 0);
 	ck_assert_int_eq(run("test_error_data", &b, 1, &zero, 4), 0);
+	free_buffer(&b);
+}
+END_TEST
+
+/* Nothing that araxd would have to close: of that some has no end. */
+START_TEST(nothing_comes_from_kernels)
+{
+	struct buffer b = make_buffer(64);
+	int32_t zero = 0;
+
+	ck_assert_int_eq(run("test_sends", &b, 1, NULL, 0), -EPIPE);
+	/* It is told things as before. */
+	ck_assert_int_eq(run("test_error_data", &b, 1, &zero, 4), 0);
+	ck_assert_uint_eq(query().worker_starts, 1);
 	free_buffer(&b);
 }
 END_TEST
@@ -1223,6 +1237,7 @@ int main(void)
 	tcase_add_test(t, deadline_ends_a_hang);
 	tcase_add_test(t, timeout_ends_a_hang);
 	tcase_add_test(t, waking_never_waits);
+	tcase_add_test(t, nothing_comes_from_kernels);
 	tcase_add_test(t, what_it_is_told_takes_its_time);
 	tcase_add_loop_test(t, ends_as_it_is_told, 0, sizeof(ends) / sizeof(ends[0]));
 	tcase_add_test(t, late_tasks_do_not_start);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <linux/capability.h>
+#include <linux/sockios.h>
 #include <linux/userfaultfd.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -36,6 +37,10 @@
 #include "selftests/unit/refuse_call.h"
 #include "selftests/unit/tmp.h"
 #include "selftests/unit/wait.h"
+
+#ifndef SYS_cachestat
+#define SYS_cachestat	451
+#endif
 
 #define PAGE	4096u
 
@@ -479,6 +484,16 @@ static int import_late(struct client *by, int fd)
 	return err;
 }
 
+/* A descriptor or an error. */
+static int export(struct client *of, uint32_t handle)
+{
+	struct arax_timeline_share a = { .size = sizeof(a), .handle = handle };
+	int fd, err;
+
+	err = client_call(of, ARAX_NR_TIMELINE_EXPORT, &a, sizeof(a), NULL, 0, &fd);
+	return err ? err : fd;
+}
+
 /* What stands for a timeline is good for that alone, and nothing else stands for it. */
 START_TEST(a_timelines_descriptor)
 {
@@ -528,6 +543,37 @@ static int reopened(int fd, int flags)
 	ck_assert_int_ge(own, 0);
 	return own;
 }
+
+/* Nor are there more than handles, whatever has become of their connections. */
+START_TEST(exported_timelines_count_as_handles)
+{
+	struct arax_timeline_create tc = { .size = sizeof(tc) };
+	int fds[100], fd = 0;
+	uint32_t n = 0;
+
+	client_close(&c);
+	daemon_down(d);
+	d = daemon_up_with("limits { handles = 16 }");
+	client_open(&c, daemon_path(d));
+	while (fd >= 0 && n < 100) {
+		ready(4);
+		ck_assert_int_eq(CALL(&c, ARAX_NR_TIMELINE_CREATE, &tc), 0);
+		for (int i = 0; i < 20 && n < 100 && (fd = export(&c, tc.handle)) >= 0; i++)
+			fds[n++] = fd;
+		client_close(&c);
+		client_open(&c, daemon_path(d));
+	}
+	ck_assert_int_eq(fd, -ENOSPC);
+	ck_assert_uint_ge(n, 28);
+	ck_assert_uint_le(n, 32);
+	while (n)
+		close(fds[--n]);
+	ready(4);
+	ck_assert(comes_true(!CALL(&c, ARAX_NR_TIMELINE_CREATE, &tc), 1000));
+	ck_assert(comes_true((fd = export(&c, tc.handle)) >= 0, 1000));
+	close(fd);
+}
+END_TEST
 
 START_TEST(buffers_are_shared)
 {
@@ -610,6 +656,88 @@ static __attribute__((noinline, no_sanitize("thread"))) uint8_t byte_at(const ui
 }
 
 /* What a task works on has no pages any more: it fails, and those behind it do not begin. */
+/* As where more descriptors are under way than a user without CAP_SYS_RESOURCE may have. */
+static atomic_bool too_many_fly;
+
+ssize_t __real_sendmsg(int fd, const struct msghdr *mh, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *mh, int flags);
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *mh, int flags)
+{
+	if (!too_many_fly || !mh->msg_control)
+		return __real_sendmsg(fd, mh, flags);
+	errno = ETOOMANYREFS;
+	return -1;
+}
+
+/* Then one is not sent, but nobody is taken for who reads nothing. */
+START_TEST(too_many_descriptors_under_way)
+{
+	struct arax_buffer_export ex = { .size = sizeof(ex) };
+	int fd;
+
+	ready(4);
+	ex.handle = client_buffer(&c, PAGE, NULL, NULL);
+	too_many_fly = true;
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_EXPORT, &ex, sizeof(ex), NULL, 0, &fd),
+			 -EMFILE);
+	ck_assert_int_eq(fd, -1);
+	too_many_fly = false;
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_EXPORT, &ex, sizeof(ex), NULL, 0, &fd), 0);
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+}
+END_TEST
+
+#define ASKED	200u
+
+static bool has_sent_all(const struct client *by)
+{
+	int unread = 1;
+
+	return !ioctl(by->fd, SIOCOUTQ, &unread) && !unread;
+}
+
+/* Who asks for descriptors and does not read the answers gets so many, until he does. */
+START_TEST(few_descriptors_are_left_unread)
+{
+	struct arax_buffer_export ex = { .size = sizeof(ex) };
+	struct arax_info a = { .size = sizeof(a) };
+	uint32_t i, round, n, first;
+	struct client other;
+	int fd, err;
+
+	ready(4);
+	client_open(&other, daemon_path(d));
+	ex.handle = client_buffer(&c, PAGE, NULL, NULL);
+	for (round = 0; round < 2; round++) {
+		first = c.next_id + 1;
+		for (i = 0; i < ASKED; i++)
+			client_send(&c, ARAX_NR_BUFFER_EXPORT, &ex, sizeof(ex), NULL, 0);
+		/* Whoever is answered after the last of them was taken is answered after it. */
+		ck_assert(comes_true(has_sent_all(&c), 1000));
+		ck_assert_int_eq(CALL(&other, ARAX_NR_INFO, &a), 0);
+		for (i = n = 0; i < ASKED; i++) {
+			c.next_id = first + i;
+			err = client_receive(&c, NULL, 0, &fd);
+			ck_assert_int_eq(err, fd < 0 ? -EMFILE : 0);
+			n += fd >= 0;
+			if (fd >= 0)
+				close(fd);
+		}
+		ck_assert_uint_ge(n, 60);
+		ck_assert_uint_le(n, 64);
+	}
+	/* And as many as he likes, one by one. */
+	for (i = 0; i < ASKED; i++) {
+		ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_EXPORT, &ex, sizeof(ex), NULL, 0,
+					     &fd), 0);
+		close(fd);
+	}
+	client_close(&other);
+}
+END_TEST
+
 START_TEST(lost_bytes_fail_tasks)
 {
 	struct arax_buffer_export ex = { .size = sizeof(ex) };
@@ -793,6 +921,39 @@ START_TEST(holes_are_refused)
 	im.fd = cr.fd = 0;
 	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1, NULL), 0);
 	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_CREATE, &cr, sizeof(cr), &fd, 1, NULL), 0);
+	close(fd);
+}
+END_TEST
+
+/* As many pages as it has, and not where they should be. */
+static int behind_its_end(uint64_t bytes, uint64_t hole)
+{
+	int fd = memfd_sealed(bytes, 0);
+
+	ck_assert_int_eq(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, hole), 0);
+	ck_assert_int_eq(fallocate(fd, FALLOC_FL_KEEP_SIZE, bytes + 8 * PAGE, hole), 0);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, SEALS), 0);
+	return fd;
+}
+
+START_TEST(nothing_stands_for_holes)
+{
+	struct arax_buffer_import im = { .size = sizeof(im), .type = ARAX_IMPORT_MEMFD, .fd = 0 };
+	struct arax_buffer_create cr = { .size = sizeof(cr), .bytes = 4 * PAGE, .fd = 0 };
+	const uint64_t range[2] = { 0 };
+	uint64_t found[5];
+	int fd = behind_its_end(4 * PAGE, 2 * PAGE);
+
+	ready(4);
+	if (syscall(SYS_cachestat, fd, range, found, 0)) {
+		printf("skipped: no cachestat() here: %s\n", strerror(errno));
+		close(fd);
+		return;
+	}
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_CREATE, &cr, sizeof(cr), &fd, 1, NULL),
+			 -EINVAL);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1, NULL),
+			 -EINVAL);
 	close(fd);
 }
 END_TEST
@@ -2708,16 +2869,6 @@ static uint32_t new_timeline(struct client *of)
 	return a.handle;
 }
 
-/* A descriptor or an error. */
-static int export(struct client *of, uint32_t handle)
-{
-	struct arax_timeline_share a = { .size = sizeof(a), .handle = handle };
-	int fd, err;
-
-	err = client_call(of, ARAX_NR_TIMELINE_EXPORT, &a, sizeof(a), NULL, 0, &fd);
-	return err ? err : fd;
-}
-
 static int new_buffer(struct client *of, uint32_t *handle)
 {
 	struct arax_buffer_create a = { .size = sizeof(a), .bytes = PAGE };
@@ -2954,8 +3105,8 @@ static int told(struct client *of)
 	return msg.id == ARAX_MSG_REFUSED ? msg.result : 0;
 }
 
-/* As many as may wait, behind one whose end the test has in @pair[1]. */
-static void fill_closer(struct client *by, int *pair, int null)
+/* Closing it takes until the test closes @pair[1]. */
+static void send_stuck(struct client *by, int *pair)
 {
 	struct client stopper;
 
@@ -2965,6 +3116,12 @@ static void fill_closer(struct client *by, int *pair, int null)
 	close(pair[0]);
 	go_on_service(&stopper);
 	ck_assert_int_eq(client_receive(by, NULL, 0, NULL), 0);
+}
+
+/* As many as may wait, behind one whose end the test has in @pair[1]. */
+static void fill_closer(struct client *by, int *pair, int null)
+{
+	send_stuck(by, pair);
 	for (uint32_t n = 1; n < FILES / 16; n++) {
 		send_info(by, &null, 1);
 		ck_assert_int_eq(client_receive(by, NULL, 0, NULL), 0);
@@ -3035,6 +3192,81 @@ START_TEST(stuck_descriptors_are_their_users)
 		err = told(&one);
 		client_close(&one);
 	} while (err);
+	close(null);
+}
+END_TEST
+
+/* Users who have less each than one may, and together more than all: who adds to it waits. */
+START_TEST(stuck_descriptors_are_all_users)
+{
+	int pair[3][2], null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	struct arax_msg msg = { .nr = ARAX_NR_INFO, .id = 1 };
+	struct client one[3], other;
+	uint32_t i;
+
+	for (i = 0; i < 3; i++)
+		open_as(&one[i], GREEDY + i);
+	for (i = 0; i < 2; i++)
+		fill_closer(&one[i], pair[i], null);
+	/* One is not too much for who has none. */
+	send_stuck(&one[2], pair[2]);
+	send(one[2].fd, &msg, sizeof(msg), MSG_NOSIGNAL);
+	ck_assert_int_le(recv(one[2].fd, &msg, sizeof(msg), 0), 0);
+	open_as(&other, GREEDY + 3);
+	send_info(&other, &null, 1);
+	ck_assert_int_eq(client_receive(&other, NULL, 0, NULL), 0);
+	client_close(&other);
+	still_serves();
+	for (i = 0; i < 3; i++) {
+		close(pair[i][1]);
+		client_close(&one[i]);
+	}
+	close(null);
+}
+END_TEST
+
+/* None comes when there is no place left for it: what brings none goes on, and administrators do. */
+START_TEST(no_descriptors_come_without_a_place)
+{
+	struct broker *b = (struct broker *)daemon_poller(d)->links[0];
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	struct client one, two, root;
+	struct holder *rest;
+	struct pollfd p;
+
+	open_as(&one, GREEDY);
+	open_as(&two, GREEDY);
+	client_open(&root, daemon_path(d));
+	ck_assert_int_eq(told(&one), 0);
+	rest = holdings_owe(b->holdings, GREEDY + 1, false, FILES - FILES / 4);
+	send_info(&one, &null, 1);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(told(&two), 0);
+	send_info(&root, &null, 1);
+	ck_assert_int_eq(client_receive(&root, NULL, 0, NULL), 0);
+	p = (struct pollfd){ .fd = one.fd, .events = POLLIN };
+	ck_assert_int_eq(poll(&p, 1, 50), 0);
+	holder_give(rest, FILES - FILES / 4, 0);
+	ck_assert_int_eq(client_receive(&one, NULL, 0, NULL), 0);
+	client_close(&one);
+	client_close(&two);
+	client_close(&root);
+	close(null);
+}
+END_TEST
+
+/* Nor is it its sender's fault that araxd has no more. */
+START_TEST(descriptors_without_a_place_are_no_garbage)
+{
+	struct rlimit none = { 0, files.rlim_max }, some = { FILES, files.rlim_max };
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), fds[3] = { null, null, null };
+
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	send_info(&c, fds, 3);
+	ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), -EMFILE);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &some), 0);
+	send_info(&c, fds, 3);
+	ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), 0);
 	close(null);
 }
 END_TEST
@@ -3221,13 +3453,13 @@ static pid_t search_mappings(int fd)
 	pid = fork();
 	ck_assert_int_ge(pid, 0);
 	if (!pid) {
-		/* Neighbours that are no continuation of each other. */
+		/* Neighbours that are no continuation of each other, where the file has no pages. */
 		for (uint32_t i = 0; i < MAPPED_TIMES; i++)
-			mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, i % 2 * PAGE);
+			mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, (4 + i % 2) * PAGE);
 		if (write(ready[1], "", 1) != 1)
 			_exit(1);
 		for (;;)
-			fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 2 * PAGE);
+			fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 4 * PAGE, 2 * PAGE);
 	}
 	ck_assert_int_eq(read(ready[0], &one, 1), 1);
 	close(ready[0]);
@@ -3247,9 +3479,8 @@ START_TEST(memfd_mapped_often)
 	pid_t pid;
 	int err;
 
-	/* With as many pages behind its end as are missing in it. */
-	ck_assert_int_eq(ftruncate(fd, 4 * PAGE), 0);
-	ck_assert_int_eq(fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, 6 * PAGE), 0);
+	/* What is punched is behind its end: it has no holes. */
+	ck_assert_int_eq(fallocate(fd, 0, 0, 4 * PAGE), 0);
 	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, SEALS), 0);
 	pid = search_mappings(fd);
 	open_greedy(&one);
@@ -3485,12 +3716,16 @@ int main(void)
 	tcase_add_test(t, submit_call);
 	tcase_add_test(t, timelines);
 	tcase_add_test(t, a_timelines_descriptor);
+	tcase_add_test(t, exported_timelines_count_as_handles);
 	tcase_add_test(t, buffers_are_shared);
+	tcase_add_test(t, too_many_descriptors_under_way);
+	tcase_add_test(t, few_descriptors_are_left_unread);
 	tcase_add_test(t, lost_bytes_fail_tasks);
 	tcase_add_test(t, read_only_descriptors_are_refused);
 	tcase_add_test(t, what_is_behind_the_end_counts);
 	tcase_add_test(t, huge_pages_are_refused);
 	tcase_add_test(t, holes_are_refused);
+	tcase_add_test(t, nothing_stands_for_holes);
 	tcase_add_test(t, forked_child_is_refused);
 	tcase_add_test(t, garbage_ends_the_connection);
 	tcase_add_test(t, corrupt_ring_ends_the_context);
@@ -3554,6 +3789,9 @@ int main(void)
 		tcase_add_test(few, connections_get_a_users_part);
 		tcase_add_test(few, who_sends_quickly_waits);
 		tcase_add_test(few, stuck_descriptors_are_their_users);
+		tcase_add_test(few, stuck_descriptors_are_all_users);
+		tcase_add_test(few, no_descriptors_come_without_a_place);
+		tcase_add_test(few, descriptors_without_a_place_are_no_garbage);
 		suite_add_tcase(s, few);
 	}
 	r = srunner_create(s);

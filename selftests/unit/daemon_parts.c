@@ -14,6 +14,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -49,6 +50,41 @@ START_TEST(cgroup_line)
 			 -ENOENT);
 	ck_assert_int_eq(identity_parse_cgroup("", path, sizeof(path)), -ENOENT);
 	ck_assert_int_eq(identity_parse_cgroup("0::/abcdef", path, 6), -ENAMETOOLONG);
+}
+END_TEST
+
+/* Why it can't be told which process is at the other end. */
+static int no_peer;
+
+int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *size);
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *size);
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *size)
+{
+	if (!no_peer || name == SO_PEERCRED)
+		return __real_getsockopt(fd, level, name, value, size);
+	errno = no_peer;
+	return -1;
+}
+
+/* By its number only where Linux knows nothing better: else another one may have that by now. */
+START_TEST(peers_are_who_connected)
+{
+	struct peer peer;
+	int pair[2];
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	ck_assert_int_eq(identity_peer(pair[0], &peer), 0);
+	ck_assert_int_eq(peer.pid, getpid());
+	no_peer = ENOPROTOOPT;
+	ck_assert_int_eq(identity_peer(pair[0], &peer), 0);
+	ck_assert_int_eq(peer.pid, getpid());
+	no_peer = EMFILE;
+	ck_assert_int_eq(identity_peer(pair[0], &peer), -EMFILE);
+	no_peer = EINVAL;
+	ck_assert_int_eq(identity_peer(pair[0], &peer), -ESRCH);
+	no_peer = 0;
+	close(pair[0]);
+	close(pair[1]);
 }
 END_TEST
 
@@ -1539,6 +1575,7 @@ int main(void)
 	tcase_add_test(t, cgroup_line);
 	tcase_add_test(t, trace_names_all_successors);
 	tcase_add_test(t, trace_is_its_owners);
+	tcase_add_test(t, peers_are_who_connected);
 	tcase_add_test(t, holdings_are_parted);
 	tcase_add_test(t, what_came_unasked_counts);
 	tcase_add_test(t, what_is_given_back_later_makes_room_at_once);
