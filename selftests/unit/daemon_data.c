@@ -572,6 +572,95 @@ START_TEST(links_are_kept)
 }
 END_TEST
 
+#define DAY	86400
+#define NOW	20000u
+
+/* Seconds since 1970; 0: as it is. */
+static time_t clock_says;
+
+time_t __real_time(time_t *at);
+time_t __wrap_time(time_t *at);
+time_t __wrap_time(time_t *at)
+{
+	time_t now = clock_says ?: __real_time(at);
+
+	if (at)
+		*at = now;
+	return now;
+}
+
+/* With a clock that says that, an araxd learns something of the devices that it has. */
+static void learn_at(time_t says, const char *path, struct store *s)
+{
+	char error[256];
+	struct models *m;
+
+	clock_says = says;
+	m = models_open(whole, path);
+	learn_a_copy();
+	models_close(m);
+	clock_says = 0;
+	ck_assert_msg(!store_load(s, path, error, sizeof(error)), "%s", error);
+}
+
+/* The days of what is of @device. */
+static void days_are(const struct store *s, const char *device, size_t entries, size_t links,
+		     uint32_t day)
+{
+	size_t i;
+
+	for (i = 0; i < s->count; i++)
+		if (!strcmp(s->at[i].key.device, device)) {
+			ck_assert_uint_eq(s->at[i].day, day);
+			entries--;
+		}
+	for (i = 0; i < s->nr_links; i++)
+		if (!strcmp(s->links[i].device, device)) {
+			ck_assert_uint_eq(s->links[i].day, day);
+			links--;
+		}
+	ck_assert_uint_eq(entries, 0);
+	ck_assert_uint_eq(links, 0);
+}
+
+/* Where a clock has no battery it begins at 1970, and is right a while later. */
+START_TEST(a_wrong_clock_costs_nothing)
+{
+	static const time_t wrong[] = { -3 * DAY, 60, 1000 * DAY };
+	char folder[UNIT_TMP_LEN], path[128];
+	struct store s, t;
+
+	ck_assert_ptr_nonnull(mkdtemp(unit_tmp(folder, "arax-data-XXXXXX")));
+	snprintf(path, sizeof(path), "%s/models.json", folder);
+	make_whole("cpu { groups = { \"0\" } memory = \"64M\" }");
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		unlink(path);
+		learn_at(wrong[i], path, &s);
+		days_are(&s, "cpu0", 1, 2, wrong[i] < DAY ? 1 : 1000);
+		/* Another device was there yesterday. */
+		ck_assert(s.count == 1 && s.nr_links == 2);
+		s.at[0].day = NOW - 1;
+		s.links[0].day = NOW - 1;
+		strcpy(s.at[0].key.device, "gone");
+		strcpy(s.links[0].device, "gone");
+		ck_assert_int_eq(store_save(&s, path), 0);
+		store_free(&s);
+		learn_at(wrong[i], path, &t);
+		days_are(&t, "gone", 1, 1, NOW - 1);
+		store_free(&t);
+		learn_at((time_t)NOW * DAY, path, &t);
+		days_are(&t, "gone", 1, 1, NOW - 1);
+		store_free(&t);
+		learn_at((time_t)(NOW + STORE_DAYS) * DAY, path, &t);
+		days_are(&t, "gone", 0, 0, 0);
+		store_free(&t);
+	}
+	end_whole();
+	unlink(path);
+	ck_assert_int_eq(rmdir(folder), 0);
+}
+END_TEST
+
 /* ------------------------------------------------------------------ */
 /* Whose bytes come to the host first: with the test in place of the threads */
 
@@ -957,6 +1046,7 @@ int main(void)
 	tcase_add_test(t, what_is_not_used_is_not_lost);
 	tcase_add_test(t, each_link_is_measured);
 	tcase_add_test(t, links_are_kept);
+	tcase_add_test(t, a_wrong_clock_costs_nothing);
 	tcase_add_test(t, ranges_in_pieces);
 	tcase_add_test(t, fetches_go_by_tenants);
 	tcase_add_test(t, a_long_fetch_makes_way);
