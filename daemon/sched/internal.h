@@ -326,7 +326,7 @@ struct sched_model {
 		uint64_t id;
 		struct model_record *record;	/* one of them */
 	} last[MODEL_LASTS];			/* looked up, by device */
-	uint32_t mask, used;
+	uint32_t mask, used, own;	/* @own: of kernels of programs, of those used */
 	struct model_series *series;
 	uint32_t series_mask, nr_series;
 	uint64_t outliers;
