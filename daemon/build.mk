@@ -38,12 +38,12 @@ DAEMON_PARTS_FLAGS := $(addprefix -Wl$(comma)--wrap=,mmap getsockopt)
 DAEMON_VISIT_SRCS  := selftests/unit/daemon_visit.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
 DAEMON_DATA_SRCS   := selftests/unit/daemon_data.c selftests/unit/memory_fake.c $(ARAXD_LIB_SRCS)
-DAEMON_DATA_FLAGS  := $(addprefix -Wl$(comma)--wrap=,host_thread_push poller_post run_refuse graph_start clock_gettime)
+DAEMON_DATA_FLAGS  := $(addprefix -Wl$(comma)--wrap=,host_thread_push poller_post run_refuse graph_start clock_gettime time)
 DAEMON_LONE_SRCS   := selftests/unit/daemon_lone.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
 DAEMON_FIGURES_SRCS := selftests/unit/daemon_figures.c selftests/unit/daemon_client.c \
 		       $(ARAXD_LIB_SRCS)
-DAEMON_FIGURES_FLAGS := $(addprefix -Wl$(comma)--wrap=device_,has_gauges gauges)
+DAEMON_FIGURES_FLAGS := $(addprefix -Wl$(comma)--wrap=,device_has_gauges device_gauges runner_go_on)
 DAEMON_QUOTA_SRCS  := selftests/unit/daemon_quota.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
 DAEMON_QUOTA_FLAGS := $(addprefix -Wl$(comma)--wrap=,runner_configuration runner_configure why_tell device_copy_out \

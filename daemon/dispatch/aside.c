@@ -118,6 +118,8 @@ static void hear_parked(struct work *w)
 	}
 	POLLER_COUNT(p, aside);
 	a->laneless = true;
+	pd->busy_ns += ran - a->charged_ns;
+	pd->changed = true;
 	a->charged_ns = ran;
 	if (err)
 		a->place_ns = ran;
@@ -147,24 +149,25 @@ void aside_begin(struct run *run)
 	atomic_store_explicit(&a->turn.refused, false, memory_order_relaxed);
 	a->turn.paused_ns = 0;
 	a->turn.past_ns = 0;
+	a->since = run->start;
 	a->charged_ns = 0;
 	a->place_ns = 0;
 }
 
-void aside_settle(struct run *run, struct graph_node *node, uint64_t all_ns, bool learn)
+uint64_t aside_settle(struct run *run, struct graph_node *node, uint64_t all_ns, bool learn)
 {
 	struct poller *p = run->poller;
 	struct aside *a = &run->aside;
+	uint64_t ns = all_ns > a->charged_ns ? all_ns - a->charged_ns : 0;
 
 	if (a->laneless) {
 		/* By its deadline, as nobody wants it, or as somebody has let its worker go on. */
 		sched_remove(p->sched, node);
-		if (all_ns > a->charged_ns)
-			sched_charge(p->sched, node, run->device, all_ns - a->charged_ns, false);
+		if (ns)
+			sched_charge(p->sched, node, run->device, ns, false);
 		run_take_cpus(run);
 	} else {
-		sched_finish(p->sched, node, all_ns > a->charged_ns ? all_ns - a->charged_ns : 0,
-			     learn && !a->charged_ns);
+		sched_finish(p->sched, node, ns, learn && !a->charged_ns);
 		device_of(run)->lanes_busy &= ~(1ull << run->token);
 	}
 	if (run->rt.unpaid_ns)
@@ -175,6 +178,7 @@ void aside_settle(struct run *run, struct graph_node *node, uint64_t all_ns, boo
 	a->laneless = false;
 	forget_asked(run);
 	run->rt.turn = NULL;
+	return ns;
 }
 
 bool aside_go_on(struct poller *p, struct graph_node *node)
@@ -188,6 +192,7 @@ bool aside_go_on(struct poller *p, struct graph_node *node)
 		return false;
 	run->aside.laneless = false;
 	forget_asked(run);
+	run->aside.since = p->now;
 	run->token = run_free_lane(p, pd);
 	pd->lanes_busy |= 1ull << run->token;
 	run_take_cpus(run);

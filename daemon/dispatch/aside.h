@@ -30,8 +30,11 @@ void aside_init(struct run *run);
 
 /* (poller) Before it is handed over: it is to run in a worker. */
 void aside_begin(struct run *run);
-/* (poller) It was, and is over: as sched_finish(), with what it ran in all. */
-void aside_settle(struct run *run, struct graph_node *node, uint64_t all_ns, bool learn);
+/*
+ * (poller) It was, and is over: as sched_finish(), with what it ran in all.  Returns what the device
+ * was busy with it, but for what was counted when it stood aside.
+ */
+uint64_t aside_settle(struct run *run, struct graph_node *node, uint64_t all_ns, bool learn);
 
 /* (poller) @node was picked.  True: it stood aside, and goes on. */
 bool aside_go_on(struct poller *p, struct graph_node *node);

@@ -23,6 +23,7 @@
 /**
  * struct fetch - one of them
  * @run:	that goes on; NULL: @node is a marker that ends
+ * @turn:	its place in struct fetch_turns, while it is counted there
  * @takes_ns:	what is expected of all of it
  * @most:	bytes of a piece
  * @piece:	that is next, of the range @range; @at: where in it is the one behind
@@ -35,20 +36,49 @@ struct fetch {
 	struct graph_node *node;
 	struct run *run;
 	int result;
+	uint32_t turn;
 	uint32_t range;
 	uint64_t takes_ns, most, at;
 	struct memory_range piece;
 	struct memory_range ranges[ARAX_MAX_RANGES];
 };
 
-static uint32_t turn_of(const struct fetch *f)
+/* Its own, if it has one; or a free one; or, when all are taken, another tenant's. */
+static uint32_t turn_for(const struct fetch_turns *t, uint64_t tenant)
 {
-	return (uint32_t)(f->node->d.tenant * 0x9e3779b97f4a7c15ull >> 58);
+	uint32_t shared = (uint32_t)(tenant * 0x9e3779b97f4a7c15ull >> 58), i;
+
+	for (i = 0; i < FETCH_TURNS; i++)
+		if (t->of[i].live && t->of[i].tenant == tenant)
+			return i;
+	/* One of its own would go before what it may have there. */
+	if (!~t->taken || t->of[shared].guests)
+		return shared;
+	return (uint32_t)__builtin_ctzll(~t->taken);
+}
+
+static void enter(struct fetch_turns *t, struct fetch *f)
+{
+	uint64_t tenant = f->node->d.tenant;
+
+	f->turn = turn_for(t, tenant);
+	if (!t->of[f->turn].live++) {
+		t->of[f->turn].tenant = tenant;
+		t->taken |= 1ull << f->turn;
+	}
+	t->of[f->turn].guests += t->of[f->turn].tenant != tenant;
+}
+
+static void leave(struct fetch_turns *t, const struct fetch *f)
+{
+	t->of[f->turn].guests -= t->of[f->turn].tenant != f->node->d.tenant;
+	if (!--t->of[f->turn].live)
+		t->taken &= ~(1ull << f->turn);
 }
 
 static void put(struct fetch_turns *t, struct fetch *f, bool first)
 {
-	uint32_t turn = turn_of(f);
+	uint32_t turn = f->turn;
 	struct fetch **at = &t->of[turn].first;
 
 	if (!first && *at)
@@ -87,6 +117,7 @@ static void hand_out(struct poller *p)
 static void add(struct poller *p, struct fetch *f)
 {
 	__atomic_store_n(&p->fetches.live, p->fetches.live + 1, __ATOMIC_RELAXED);
+	enter(&p->fetches, f);
 	put(&p->fetches, f, false);
 	hand_out(p);
 }
@@ -130,10 +161,12 @@ static void fetched(struct work *w)
 	bool over = is_over(f);
 
 	p->fetches.out--;
-	if (over)
+	if (over) {
 		__atomic_store_n(&p->fetches.live, p->fetches.live - 1, __ATOMIC_RELAXED);
-	else
+		leave(&p->fetches, f);
+	} else {
 		put(&p->fetches, f, true);
+	}
 	hand_out(p);
 	if (over)
 		end(f);

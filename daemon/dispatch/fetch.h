@@ -21,8 +21,8 @@ struct host_thread;
  * struct fetch_turns - whose fetch is next
  * @thread:	of its own, for what lanes have the host do may be longer than any turn; NULL: no
  *		device has memory
- * @of:		in order; all zero: none
- * @some:	which of these have some
+ * @of:		in order; all zero: none.  @live: as below, @guests of them not @tenant's
+ * @taken, @some: which of these have some; have some that wait
  * @last:	the turn that was served last
  * @out:	that are with the thread, which has work while the poller is on its way
  * @live:	these and those that wait; that thread reads it, too
@@ -31,8 +31,10 @@ struct fetch_turns {
 	struct host_thread *thread;
 	struct {
 		struct fetch *first, *last;
+		uint64_t tenant;
+		uint32_t live, guests;
 	} of[FETCH_TURNS];
-	uint64_t some;
+	uint64_t taken, some;
 	uint32_t last;
 	uint32_t out;
 	uint32_t live;

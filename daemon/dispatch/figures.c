@@ -57,24 +57,32 @@ struct figures_threads {
 /* ------------------------------------------------------------------ */
 /* What araxd knows by itself                                          */
 
+/* Where each lane has one task it may have another one than it began with. */
+static uint32_t lane_of(const struct poller_device *pd, const struct run *r)
+{
+	return pd->depth == 1 && !r->direct ? r->token : r->lane;
+}
+
 /*
  * What tasks that run have had of the device since @ns at most, a lane's once: of several tasks of a
- * lane it is the first that runs.
+ * lane it is the first that runs.  What they had before they stood aside has been counted.
  */
 static uint64_t running_ns(const struct poller *p, const struct poller_device *pd, uint64_t most)
 {
 	uint64_t lanes[MAX_RUNS] = { 0 }, sum = 0, ns;
 	const struct run *run;
-	uint32_t i;
+	uint32_t i, lane;
 
 	for (run = pd->runs; run <= run_end(pd); run++) {
 		const struct run *r = run < run_end(pd) ? run : pd->direct;
 
-		if (!r || !r->node || r->aside.laneless || r->left || r->lane >= MAX_RUNS)
+		if (!r || !r->node || r->aside.laneless || r->left || lane_of(pd, r) >= MAX_RUNS)
 			continue;
-		ns = ticks_to_ns(&p->ticks, ticks_between(r->start, p->now));
+		lane = lane_of(pd, r);
+		ns = ticks_to_ns(&p->ticks, ticks_between(r->rt.turn ? r->aside.since : r->start,
+							  p->now));
 		ns = ns < most ? ns : most;
-		lanes[r->lane] = ns > lanes[r->lane] ? ns : lanes[r->lane];
+		lanes[lane] = ns > lanes[lane] ? ns : lanes[lane];
 	}
 	for (i = 0; i < MAX_RUNS; i++)
 		sum += lanes[i];

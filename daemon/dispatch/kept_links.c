@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "daemon/dispatch/poller.h"
 #include "daemon/log.h"
@@ -163,7 +162,7 @@ static void name(const struct kept_links *k, uint32_t to, uint32_t from, struct 
 	const struct poller *p = k->poller;
 	const struct device *dev = p->devs[to == p->nr_devs ? from : to].dev;
 
-	*l = (struct store_link){ .units = dev->info.units, .day = (uint32_t)(time(NULL) / 86400) };
+	*l = (struct store_link){ .units = dev->info.units, .day = store_today() };
 	snprintf(l->device, sizeof(l->device), "%.63s", dev->info.name);
 	snprintf(l->backend, sizeof(l->backend), "%s", dev->backend);
 	l->way = to == p->nr_devs ? STORE_OUT : from == p->nr_devs ? STORE_IN : STORE_DIRECT;

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "daemon/dispatch/kept_links.h"
 #include "daemon/dispatch/models.h"
@@ -70,11 +69,6 @@ bool models_default_path(bool user, char *path, size_t len)
 		return false;
 	make_folder(path);
 	return n + (size_t)snprintf(path + n, len - n, "/arax/models.json") < len;
-}
-
-static uint32_t today(void)
-{
-	return (uint32_t)(time(NULL) / 86400);
 }
 
 /* ------------------------------------------------------------------ */
@@ -173,23 +167,20 @@ static bool name_of(const struct poller *p, const struct sched_known *k, struct 
 static void import_all(struct models *m, struct store *s)
 {
 	size_t count = s->count, nr_links = s->nr_links, i;
-	uint32_t day = today();
+	uint32_t day = store_today();
 
 	s->count = 0;
 	s->nr_links = 0;
-	for (i = 0; i < count; i++) {
-		/* A clock that was wrong once must not keep it for ever. */
-		if (s->at[i].day > day)
-			s->at[i].day = day;
+	/*
+	 * A day that is still to come stays as it is: it may be this clock that is wrong, and what was
+	 * put down by it would be forgotten by the next one.
+	 */
+	for (i = 0; i < count; i++)
 		if (s->at[i].day + STORE_DAYS >= day && !import(m->poller, &s->at[i]))
 			s->at[s->count++] = s->at[i];
-	}
-	for (i = 0; i < nr_links; i++) {
-		if (s->links[i].day > day)
-			s->links[i].day = day;
+	for (i = 0; i < nr_links; i++)
 		if (s->links[i].day + STORE_DAYS >= day && !kept_links_import(&m->links, &s->links[i]))
 			s->links[s->nr_links++] = s->links[i];
-	}
 }
 
 struct models *models_open(struct poller *p, const char *path)
@@ -244,7 +235,7 @@ static bool collect(struct models *m)
 		*e = (struct store_entry){
 			.work = k[i].work, .deviation = k[i].deviation, .ns = k[i].ns,
 			.all_ns = k[i].all_ns, .runs = k[i].runs,
-			.day = k[i].day ? k[i].day : today(),
+			.day = k[i].day ? k[i].day : store_today(),
 		};
 		m->out.count += name_of(m->poller, &k[i], &e->key);
 	}

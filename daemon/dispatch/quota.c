@@ -70,20 +70,23 @@ static struct quota_line *find(const struct poller *p, const struct graph_node *
 static struct quota_line *find_or_add(struct poller *p, const struct graph_node *node)
 {
 	uint64_t devices = devices_for(p, node);
-	struct quota_line *t = p->quota.lines;
+	struct quota_line **at = &p->quota.lines, *t;
 
-	while (t && (t->tenant != node->d.tenant || t->devices != devices))
-		t = t->next;
-	if (t)
-		return t;
+	while (*at && (*at)->tenant != node->d.tenant)
+		at = &(*at)->next;
+	for (t = *at; t && t->tenant == node->d.tenant; t = t->next)
+		if (t->devices == devices)
+			return t;
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return NULL;
 	t->tenant = node->d.tenant;
 	t->devices = devices;
 	t->last = &t->first;
-	t->next = p->quota.lines;
-	p->quota.lines = t;
+	if (!*at)
+		at = &p->quota.lines;
+	t->next = *at;
+	*at = t;
 	return t;
 }
 
@@ -241,8 +244,8 @@ void quota_gone(struct poller *p, struct graph_node *node)
 	drop_idle(p);
 }
 
-/* The task goes its way again, as any that has just become ready. */
-static void go_on(struct poller *p, struct quota_line *t)
+/* The task goes its way again, as any that has just become ready.  False: it ends. */
+static bool go_on(struct poller *p, struct quota_line *t)
 {
 	struct graph_node *node = t->first;
 
@@ -255,6 +258,9 @@ static void go_on(struct poller *p, struct quota_line *t)
 		run_refuse_for_good(p, node);
 	else if (sched_push(p->sched, node, poller_ns(p)))
 		run_refuse(p, node, -ENOMEM);
+	else
+		return true;
+	return false;
 }
 
 /* Ticks until then; 0: now; UINT64_MAX: when the one that is tried has come back. */
@@ -277,25 +283,25 @@ static bool must_be_next(const struct quota_line *t)
 	return t->overtaken >= MOST_OVERTAKEN && (!t->busy || t->claims);
 }
 
-/* By which other one @t is held up; NULL: by none. */
-static const struct quota_line *holds_up(const struct quota *q, const struct quota_line *t)
+/* Of @tenant's lines from @t on the one that holds up the others; NULL: none does. */
+static const struct quota_line *holds_up(const struct quota_line *t, uint64_t tenant)
 {
-	const struct quota_line *o = t->overtaken < MOST_OVERTAKEN ? q->lines : NULL;
-
-	while (o && (o->tenant != t->tenant || !must_be_next(o)))
-		o = o->next;
-	return o;
+	while (t && t->tenant == tenant && !must_be_next(t))
+		t = t->next;
+	return t && t->tenant == tenant ? t : NULL;
 }
 
 void quota_look(struct poller *p)
 {
 	uint64_t now = ticks_now(&p->ticks), settles = memory_settles(p->memory);
 	uint64_t in, soonest = UINT64_MAX - now;
-	const struct quota_line *by;
+	const struct quota_line *first = NULL;
 	struct quota_line *t, *next;
+	uint64_t tenant = 0;
 	struct quota *q = &p->quota;
 	bool entered = __atomic_load_n(&q->entered, __ATOMIC_RELAXED) &&
 		       __atomic_exchange_n(&q->entered, false, __ATOMIC_ACQUIRE);
+	bool holds;
 
 	if (p->stopping ||
 	    (!entered && (now < q->next || (settles == q->settles && now < q->due))))
@@ -307,16 +313,20 @@ void quota_look(struct poller *p)
 	for (t = q->lines; t; t = next) {
 		/* If it ends here its line may be gone. */
 		next = t->next;
+		if (t == q->lines || t->tenant != tenant)
+			first = holds_up(t, t->tenant);
+		tenant = t->tenant;
 		in = next_try(t, settles, now);
-		by = t->first ? holds_up(q, t) : NULL;
 		/* That one's end is seen, but not that it begins to wait where it is tried. */
-		if (by)
-			in = by->tried ? LATE_US * p->ticks.per_us : UINT64_MAX;
+		if (first && t->first && t->overtaken < MOST_OVERTAKEN)
+			in = first->tried ? LATE_US * p->ticks.per_us : UINT64_MAX;
 		if (in && in < soonest)
 			soonest = in;
 		if (in || !t->first)
 			continue;
-		go_on(p, t);
+		holds = t == first;
+		if (!go_on(p, t) && holds)
+			first = holds_up(next, tenant);
 		/* Whether a device has time for it. */
 		if (LOOK_US * p->ticks.per_us < soonest)
 			soonest = LOOK_US * p->ticks.per_us;

@@ -25,7 +25,7 @@ struct run;
 
 /**
  * struct quota - all of them
- * @lines:	those with tasks that wait, or with one that is tried
+ * @lines:	those with tasks that wait, or with one that is tried; a tenant's one after the other
  * @settles:	memory_settles() when they were looked at last
  * @next:	ticks: not before, however many tasks end
  * @due:	ticks: then, if none does

@@ -409,7 +409,7 @@ static inline void settle_accounts(struct run *run, struct graph_node *node, uin
 	if (run->direct) {
 		sched_charge(p->sched, node, run->device, device_ns, learn);
 	} else if (unlikely(run->rt.turn)) {
-		aside_settle(run, node, device_ns, learn);
+		busy_ns = aside_settle(run, node, device_ns, learn);
 		give_place(pd, run);
 	} else if (unlikely(run->remote && node->d.opcode == ARAX_OP_LAUNCH)) {
 		/* The tenant had the device for all of it; the next time data may be there. */

@@ -22,6 +22,7 @@ struct quota_line;
  * @told:	@slice is queued
  * @asked:	it is to make way, or has; the device counts it
  * @laneless:	it has, and is queued again
+ * @since:	ticks: when it was given the lane that it has
  * @charged_ns:	of what it ran, at the last time
  * @place_ns:	the same, when other programs last went before it
  */
@@ -31,6 +32,7 @@ struct aside {
 	bool told;
 	bool asked;
 	bool laneless;
+	uint64_t since;
 	uint64_t charged_ns;
 	uint64_t place_ns;
 };

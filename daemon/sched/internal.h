@@ -34,6 +34,7 @@
  * struct sched_cap - device_time.max of a tenant and all below it
  * @start_ns:	of the present period
  * @spent_ns:	in it, with what earlier ones left owing
+ * @owed_ns:	of that what they did, as far as it has not been given back
  * @held:	tenants that wait for a period to come, it and those below
  * @seen_ns:	while there are some: till then they are in its figures
  * @counted_ns, @throttled_ns: periods that began before are in nr_periods, in nr_throttled
@@ -41,7 +42,7 @@
 struct sched_cap {
 	uint64_t max_ns, period_ns;
 	uint64_t start_ns;
-	uint64_t spent_ns;
+	uint64_t spent_ns, owed_ns;
 	uint64_t seen_ns;
 	uint64_t counted_ns, throttled_ns;
 	uint32_t held;
@@ -326,7 +327,7 @@ struct sched_model {
 		uint64_t id;
 		struct model_record *record;	/* one of them */
 	} last[MODEL_LASTS];			/* looked up, by device */
-	uint32_t mask, used;
+	uint32_t mask, used, own;	/* @own: of kernels of programs, of those used */
 	struct model_series *series;
 	uint32_t series_mask, nr_series;
 	uint64_t outliers;
@@ -651,6 +652,11 @@ void share_uncount(struct sched *s, struct sched_flow *f);
 /* Time was spent; time that was charged was not.  @ran_ns: it was for what has run until now. */
 void cap_charge(struct sched *s, struct sched_flow *f, uint64_t add, uint64_t take,
 		uint64_t ran_ns);
+/*
+ * Before what @n was charged at its pick, or since, is replaced by @run_ns: what it had too much of
+ * periods that are over stays spent.
+ */
+void cap_keep(struct sched *s, const struct graph_node *n, uint64_t run_ns);
 /* When @f may start a task again; 0, or not later than now: now. */
 uint64_t cap_until(struct sched *s, struct sched_flow *f);
 /* @f waits for that; does no more, if it did. */

@@ -21,7 +21,9 @@
 #define STUDY_EACH	16	/* then every so manieth */
 #define ALL_PART	32	/* of a run in the mean that has outliers, too */
 #define OUTLIERS	3	/* between two studies: it is a change */
-#define OWN_RECORDS	64	/* that kernels of programs share */
+#define OWN_KEYS	64	/* that kernels of a tenant's programs share */
+#define OWN_GROUPS	32	/* of tenants, so that few of these have others' */
+#define OWN_RECORDS	(SCHED_MAX_RECORDS / 2)	/* of all of them */
 #define LONGEST		(1ull << 50)	/* ns that a run counts as, so that sums don't overflow */
 
 uint64_t sched_kernel_key(const struct graph_node *node)
@@ -29,12 +31,15 @@ uint64_t sched_kernel_key(const struct graph_node *node)
 	const struct arax_dispatch *d = &node->d;
 
 	/*
-	 * What programs bring shares a few records: there is no end of it, and all that
+	 * What programs bring shares some records: there is no end of it, and all that
 	 * could be learnt of others would be crowded out.
 	 */
-	if (d->opcode == ARAX_OP_LAUNCH && d->kernel & ARAX_KERNEL_OWN)
-		return (uint64_t)(d->opcode + 1) << 32 | ARAX_KERNEL_OWN |
-		       (d->context * 31 + d->kernel) % OWN_RECORDS;
+	if (d->opcode == ARAX_OP_LAUNCH && d->kernel & ARAX_KERNEL_OWN) {
+		uint32_t group = (uint32_t)(d->tenant * 0x9e3779b97f4a7c15ull >> 32) % OWN_GROUPS;
+
+		return (uint64_t)(d->opcode + 1) << 32 | ARAX_KERNEL_OWN | group * OWN_KEYS |
+		       (d->context * 31 + d->kernel) % OWN_KEYS;
+	}
 	/* Each link has ids of its own. */
 	if (d->opcode == ARAX_OP_LAUNCH && node->sched.kernel)
 		return (uint64_t)(d->opcode + 1) << 32 | node->sched.kernel;
@@ -238,13 +243,15 @@ static bool make_room(struct sched_model *m)
 
 static __attribute__((cold)) struct model_record *record_new(struct sched_model *m, uint64_t id)
 {
+	bool own = id >> 18 & ARAX_KERNEL_OWN;
 	struct model_record *r;
 
-	if (!make_room(m))
+	if ((own && m->own >= OWN_RECORDS) || !make_room(m))
 		return NULL;
 	r = slot(m, id);
 	*r = (struct model_record){ .id = id, .limit_ns = UINT64_MAX };
 	m->used++;
+	m->own += own;
 	return r;
 }
 

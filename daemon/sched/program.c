@@ -594,6 +594,8 @@ void program_picked(struct sched *s, struct sched_flow *f, struct graph_node *n,
 		f->program_step = (uint32_t)priority_step(n->d.priority);
 	}
 	p->picked_ns = now_ns;
+	/* As maxima count: no earlier than the period that it is charged to. */
+	n->sched.push_ns = s->now_ns;
 	p->running++;
 	program_charge(f, p, ns);
 }

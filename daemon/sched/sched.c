@@ -1703,6 +1703,13 @@ void sched_leave(struct sched *s, struct graph_node *node, uint64_t run_ns)
 	s->stuck = false;
 }
 
+static inline void charge_task(struct sched *s, const struct graph_node *node, uint64_t run_ns)
+{
+	if (node->sched.flow->capped)
+		cap_keep(s, node, run_ns);
+	charge_ran(s, node, run_ns);
+}
+
 void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 		  bool learn)
 {
@@ -1712,7 +1719,7 @@ void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 	charge_all(s);
 	if (__builtin_expect(!node->sched.left, 1))
 		lane_give(s, node, run_ns);
-	charge_ran(s, node, run_ns);
+	charge_task(s, node, run_ns);
 	f->device_ns += run_ns;
 	p->running--;
 	f->running--;
@@ -1771,7 +1778,7 @@ void sched_progress(struct sched *s, struct graph_node *node, uint64_t ran_ns, u
 	charge_all(s);
 	told_time(s, now_ns);
 	ran_ns += !ran_ns;
-	charge_ran(s, node, ran_ns);
+	charge_task(s, node, ran_ns);
 	node->sched.charged = virtual_ns(s, f, ran_ns);
 	/* What is known now is how long it has run: nothing is booked behind what is past that. */
 	if (!node->sched.predicted_ns)
@@ -1825,7 +1832,7 @@ int sched_put_back(struct sched *s, struct graph_node *node, uint64_t ran_ns, ui
 	charge_all(s);
 	told_time(s, now_ns);
 	lane_give(s, node, ran_ns);
-	charge_ran(s, node, ran_ns);
+	charge_task(s, node, ran_ns);
 	f->device_ns += ran_ns;
 	node->sched.program->running--;
 	f->running--;

@@ -20,7 +20,7 @@ struct sched_program;
  * @due:	what its turn among its program's tasks goes by, ns
  * @kind:	what is known of its run time is kept under this; 0: not looked up yet
  * @predicted_ns: run time expected on the device chosen, 0 if unknown
- * @push_ns:	when it was pushed
+ * @push_ns:	when it was pushed; then, when it was picked
  * @charged:	virtual time that its tenant was charged at the pick
  * @booked_ns:	by sched_book(): run time expected then; else 0
  * @full_ns:	what it is expected to take of its device's whole capacity

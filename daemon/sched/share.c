@@ -142,6 +142,34 @@ static void roll(struct sched *s, struct sched_flow *f)
 	if (__builtin_mul_overflow(periods, c->max_ns, &paid) || paid > c->spent_ns)
 		paid = c->spent_ns;
 	c->spent_ns -= paid;
+	c->owed_ns = c->spent_ns;
+}
+
+/*
+ * A period that is over has been paid for, whether all of that was used or not: given back in
+ * this one it would be saved.  But what is owed still may turn out not to have been spent.
+ */
+void cap_keep(struct sched *s, const struct graph_node *n, uint64_t run_ns)
+{
+	uint64_t charged = n->sched.predicted_ns ? n->sched.predicted_ns : SCHED_GUESS_NS;
+	struct sched_flow *f;
+
+	if (run_ns >= charged)
+		return;
+	for (f = n->sched.flow; f; f = f->parent) {
+		uint64_t unspent = charged - run_ns;
+		struct sched_cap *c = f->cap;
+
+		if (!c)
+			continue;
+		roll(s, f);
+		if (n->sched.push_ns >= c->start_ns)
+			continue;
+		c->owed_ns = c->owed_ns < c->spent_ns ? c->owed_ns : c->spent_ns;
+		unspent -= unspent < c->owed_ns ? unspent : c->owed_ns;
+		c->owed_ns -= charged - run_ns - unspent;
+		c->spent_ns += unspent;
+	}
 }
 
 void cap_charge(struct sched *s, struct sched_flow *f, uint64_t add, uint64_t take,

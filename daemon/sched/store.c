@@ -21,12 +21,21 @@
 
 #define NEW		".new-XXXXXX"	/* behind the name, while it is written */
 #define LEFT_S		3600		/* no save takes that long */
+#define LAST_DAY	(1u << 24)
 
 void store_free(struct store *s)
 {
 	free(s->at);
 	free(s->links);
 	*s = (struct store){ 0 };
+}
+
+uint32_t store_today(void)
+{
+	time_t day = time(NULL) / 86400;
+
+	/* Without a battery clocks begin at 1970. */
+	return day < 1 ? 1 : day < LAST_DAY ? (uint32_t)day : LAST_DAY;
 }
 
 /* ------------------------------------------------------------------ */
@@ -79,7 +88,7 @@ static int take_size(struct store_entry *e, json_t *j)
 	if (take_integer(&e->ns, 1, 1ull << 50, json_object_get(j, "ns")) ||
 	    (all && take_integer(&e->all_ns, 1, 1ull << 50, all)) ||
 	    take_integer(&runs, 1, UINT32_MAX, json_object_get(j, "runs")) ||
-	    take_integer(&day, 1, 1u << 24, json_object_get(j, "day")) ||
+	    take_integer(&day, 1, LAST_DAY, json_object_get(j, "day")) ||
 	    !json_is_number(work) || !json_is_number(deviation))
 		return -EINVAL;
 	e->all_ns = all ? e->all_ns : e->ns;
@@ -181,7 +190,7 @@ static int take_link(struct store_link *l, json_t *j)
 	    take_way(&l->way, json_object_get(j, "direction")) ||
 	    take_time(&l->latency_ns, json_object_get(j, "latency_ns")) ||
 	    take_time(&l->ns_per_byte, json_object_get(j, "ns_per_byte")) ||
-	    take_integer(&day, 1, 1u << 24, json_object_get(j, "day")))
+	    take_integer(&day, 1, LAST_DAY, json_object_get(j, "day")))
 		return -EINVAL;
 	if (l->way == STORE_DIRECT &&
 	    (take_string(l->from, sizeof(l->from), json_object_get(j, "from")) ||

@@ -81,6 +81,9 @@ int store_parse(struct store *s, const char *name, const char *text, size_t byte
 char *store_format(struct store *s);
 void store_free(struct store *s);
 
+/* Days since 1970, as a file may have it, whatever the clock says. */
+uint32_t store_today(void);
+
 /* Read by whoever trusts the file; 0, -ENOENT, or as store_parse(). */
 int store_load(struct store *s, const char *path, char *error, size_t len);
 /*

@@ -572,15 +572,105 @@ START_TEST(links_are_kept)
 }
 END_TEST
 
+#define DAY	86400
+#define NOW	20000u
+
+/* Seconds since 1970; 0: as it is. */
+static time_t clock_says;
+
+time_t __real_time(time_t *at);
+time_t __wrap_time(time_t *at);
+time_t __wrap_time(time_t *at)
+{
+	time_t now = clock_says ?: __real_time(at);
+
+	if (at)
+		*at = now;
+	return now;
+}
+
+/* With a clock that says that, an araxd learns something of the devices that it has. */
+static void learn_at(time_t says, const char *path, struct store *s)
+{
+	char error[256];
+	struct models *m;
+
+	clock_says = says;
+	m = models_open(whole, path);
+	learn_a_copy();
+	models_close(m);
+	clock_says = 0;
+	ck_assert_msg(!store_load(s, path, error, sizeof(error)), "%s", error);
+}
+
+/* The days of what is of @device. */
+static void days_are(const struct store *s, const char *device, size_t entries, size_t links,
+		     uint32_t day)
+{
+	size_t i;
+
+	for (i = 0; i < s->count; i++)
+		if (!strcmp(s->at[i].key.device, device)) {
+			ck_assert_uint_eq(s->at[i].day, day);
+			entries--;
+		}
+	for (i = 0; i < s->nr_links; i++)
+		if (!strcmp(s->links[i].device, device)) {
+			ck_assert_uint_eq(s->links[i].day, day);
+			links--;
+		}
+	ck_assert_uint_eq(entries, 0);
+	ck_assert_uint_eq(links, 0);
+}
+
+/* Where a clock has no battery it begins at 1970, and is right a while later. */
+START_TEST(a_wrong_clock_costs_nothing)
+{
+	static const time_t wrong[] = { -3 * DAY, 60, 1000 * DAY };
+	char folder[UNIT_TMP_LEN], path[128];
+	struct store s, t;
+
+	ck_assert_ptr_nonnull(mkdtemp(unit_tmp(folder, "arax-data-XXXXXX")));
+	snprintf(path, sizeof(path), "%s/models.json", folder);
+	make_whole("cpu { groups = { \"0\" } memory = \"64M\" }");
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		unlink(path);
+		learn_at(wrong[i], path, &s);
+		days_are(&s, "cpu0", 1, 2, wrong[i] < DAY ? 1 : 1000);
+		/* Another device was there yesterday. */
+		ck_assert(s.count == 1 && s.nr_links == 2);
+		s.at[0].day = NOW - 1;
+		s.links[0].day = NOW - 1;
+		strcpy(s.at[0].key.device, "gone");
+		strcpy(s.links[0].device, "gone");
+		ck_assert_int_eq(store_save(&s, path), 0);
+		store_free(&s);
+		learn_at(wrong[i], path, &t);
+		days_are(&t, "gone", 1, 1, NOW - 1);
+		store_free(&t);
+		learn_at((time_t)NOW * DAY, path, &t);
+		days_are(&t, "gone", 1, 1, NOW - 1);
+		store_free(&t);
+		learn_at((time_t)(NOW + STORE_DAYS) * DAY, path, &t);
+		days_are(&t, "gone", 0, 0, 0);
+		store_free(&t);
+	}
+	end_whole();
+	unlink(path);
+	ck_assert_int_eq(rmdir(folder), 0);
+}
+END_TEST
+
 /* ------------------------------------------------------------------ */
 /* Whose bytes come to the host first: with the test in place of the threads */
 
 #define LARGE	(40u << 20)
+#define WANTED	128
 
 static bool by_hand;
-static struct host_job *jobs[16];
+static struct host_job *jobs[WANTED];
 static struct work *posted;
-static const struct graph_node *ended[16];
+static const struct graph_node *ended[WANTED];
 static uint32_t nr_jobs, jobs_done, nr_ended;
 /* Seconds that the clock is put forward by each time it is looked at. */
 static time_t late;
@@ -638,8 +728,8 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
 }
 
 static struct mapping big;
-static struct graph_node markers[16];
-static struct arax_dispatch_range marked[16];
+static struct graph_node markers[WANTED];
+static struct arax_dispatch_range marked[WANTED];
 static uint32_t nr_markers;
 
 static void start_by_hand(void)
@@ -654,6 +744,10 @@ static void start_by_hand(void)
 	memory_buffer_lazy(big.copies);
 	ck_assert_int_eq(mapping_set(&l->mappings, &big), 0);
 	p->running = 1;		/* so that none is fetched at once */
+	nr_markers = 0;
+	nr_jobs = 0;
+	jobs_done = 0;
+	nr_ended = 0;
 	by_hand = true;
 }
 
@@ -759,6 +853,60 @@ START_TEST(fetches_go_by_tenants)
 			ck_assert_ptr_eq(ended[i], n[at++]);
 	for (uint32_t i = 5; i < 8; i++)
 		ck_assert_ptr_eq(ended[i], n[i - 2]);
+	finish_by_hand();
+}
+END_TEST
+
+/* Of few tenants none waits for another's turn, whatever their ids are. */
+START_TEST(few_tenants_share_no_turn)
+{
+	const struct graph_node *n;
+
+	for (uint64_t id = 3; id < 3 + FETCH_TURNS; id++) {
+		start_by_hand();
+		use(0, 0, ARAX_OUT, X);
+		for (uint32_t i = 0; i < 6; i++)
+			wants(2, 1, X);
+		n = wants(id, 1, X);
+		while (nr_ended < 7)
+			go_on();
+		/* Two were with the thread by then, and one may be before it. */
+		ck_assert_msg(ended[2] == n || ended[3] == n, "tenant %d", (int)id);
+		ck_assert_uint_eq(p->fetches.taken, 0);
+		finish_by_hand();
+	}
+}
+END_TEST
+
+/* When all turns are taken others share them; each one's still begin in order. */
+START_TEST(many_tenants_share_turns)
+{
+	enum { MANY = FETCH_TURNS + 20 };
+	uint32_t last[MANY + 1] = { 0 };
+
+	start_by_hand();
+	for (uint32_t i = 0; i < 2; i++)
+		use(0, i, ARAX_OUT, X);
+	for (uint32_t i = 1; i < MANY; i++)
+		wants(i, 1, X);
+	for (uint32_t i = 0; i < 6; i++)
+		wants(MANY, 1, X);
+	ck_assert_uint_eq(~p->fetches.taken, 0);
+	while (nr_ended < MANY)
+		go_on();
+	/* Some turns are free again, but it has others before this. */
+	ck_assert_uint_ne(~p->fetches.taken, 0);
+	wants(MANY, 2, X);
+	while (nr_ended < nr_markers)
+		go_on();
+	for (uint32_t i = 0; i < nr_ended; i++) {
+		uint32_t *before = &last[ended[i]->d.tenant];
+		uint32_t at = (uint32_t)(ended[i] - markers) + 1;
+
+		ck_assert_uint_gt(at, *before);
+		*before = at;
+	}
+	ck_assert_uint_eq(p->fetches.taken, 0);
 	finish_by_hand();
 }
 END_TEST
@@ -957,8 +1105,11 @@ int main(void)
 	tcase_add_test(t, what_is_not_used_is_not_lost);
 	tcase_add_test(t, each_link_is_measured);
 	tcase_add_test(t, links_are_kept);
+	tcase_add_test(t, a_wrong_clock_costs_nothing);
 	tcase_add_test(t, ranges_in_pieces);
 	tcase_add_test(t, fetches_go_by_tenants);
+	tcase_add_test(t, few_tenants_share_no_turn);
+	tcase_add_test(t, many_tenants_share_turns);
 	tcase_add_test(t, a_long_fetch_makes_way);
 	tcase_add_test(t, a_quick_link_has_large_pieces);
 	suite_add_tcase(suite, t);

@@ -8,7 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/config.h"
+#include "daemon/dispatch/aside.h"
 #include "daemon/dispatch/poller.h"
+#include "daemon/dispatch/run.h"
 #include "daemon/log.h"
 #include "daemon/observe/stats.h"
 #include "selftests/unit/daemon_client.h"
@@ -377,6 +380,97 @@ START_TEST(one_that_hangs_keeps_no_log)
 }
 END_TEST
 
+/* ------------------------------------------------------------------ */
+/* Tasks that stand aside, by hand: a tick is a nanosecond */
+
+#define PLACES	2u
+
+void __real_runner_go_on(struct runner *r, struct runner_turn *turn);
+void __wrap_runner_go_on(struct runner *r, struct runner_turn *turn);
+void __wrap_runner_go_on(struct runner *r, struct runner_turn *turn)
+{
+	if (r)
+		__real_runner_go_on(r, turn);
+}
+
+static struct poller hand;
+
+static void begins(struct run *run, struct graph_node *node, uint32_t lane)
+{
+	node->d.opcode = ARAX_OP_LAUNCH;
+	ck_assert_int_eq(sched_push(hand.sched, node, hand.now), 0);
+	ck_assert_ptr_nonnull(sched_pick(hand.sched, hand.now));
+	run->node = node;
+	run->lane = lane;
+	run->token = lane;
+	run->start = hand.now;
+	hand.devs->lanes_busy |= 1ull << lane;
+	aside_begin(run);
+}
+
+/* Having run for @ns in all. */
+static void stands_aside(struct run *run, uint64_t ns)
+{
+	run->aside.turn.ran_ns = ns;
+	run->aside.parked.run(&run->aside.parked);
+	ck_assert(run->aside.laneless);
+}
+
+static void busy_at(uint64_t s, uint32_t percent)
+{
+	hand.now = s * SECOND;
+	figures_look(&hand);
+	ck_assert_msg(hand.devs->figures.busy == percent, "%u %% at %u s", hand.devs->figures.busy,
+		      (uint32_t)s);
+}
+
+/* It goes on on another lane than it began on, and what it stood still for is nobody's time. */
+START_TEST(who_stood_aside_is_busy_where_it_is)
+{
+	static struct run runs[2 * PLACES + 1];
+	struct config config = { .worker.slice_ms = 10 };
+	struct poller_device dev = {
+		.runs = runs, .nr_runs = PLACES, .nr_spares = PLACES, .direct = &runs[2 * PLACES],
+		.lanes = 2, .lanes_now = 2, .depth = 1, .max_aside = PLACES,
+	};
+	struct graph_node a = { .seq = 1, .d.tenant = 1 }, b = { .seq = 2, .d.tenant = 2 };
+
+	hand = (struct poller){
+		.ticks = { .mult = 1ull << 32, .per_us = 1000 },
+		.config = &config, .devs = &dev, .nr_devs = 1,
+		.sched = sched_create(&(struct sched_params){ 0 }),
+	};
+	ck_assert_ptr_nonnull(hand.sched);
+	ck_assert_int_eq(sched_device_set(hand.sched, 0, 2), 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		runs[i].poller = &hand;
+		aside_init(&runs[i]);
+	}
+	busy_at(10, 0);
+	begins(&runs[0], &a, 0);
+	hand.now = 11 * SECOND;
+	stands_aside(&runs[0], SECOND);
+	ck_assert_uint_eq(dev.busy_ns, SECOND);
+	begins(&runs[1], &b, 0);
+	ck_assert_ptr_nonnull(sched_pick(hand.sched, hand.now));
+	ck_assert(aside_go_on(&hand, &a));
+	busy_at(11, 50);
+	busy_at(12, 100);
+	stands_aside(&runs[0], 2 * SECOND);
+	ck_assert_uint_eq(dev.busy_ns, 2 * SECOND);
+	busy_at(13, 50);
+	hand.now = 14 * SECOND;
+	ck_assert_ptr_eq(sched_pick(hand.sched, hand.now), &a);
+	ck_assert(aside_go_on(&hand, &a));
+	busy_at(14, 50);
+	busy_at(15, 100);
+	ck_assert_uint_eq(aside_settle(&runs[0], &a, 3 * SECOND, false), SECOND);
+	ck_assert_uint_eq(aside_settle(&runs[1], &b, 4 * SECOND, false), 4 * SECOND);
+	ck_assert_uint_eq(dev.lanes_busy, 0);
+	sched_destroy(hand.sched);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("figures");
@@ -387,6 +481,7 @@ int main(void)
 	tcase_set_timeout(t, 300);
 	tcase_add_test(t, busy_is_of_the_last_second);
 	tcase_add_test(t, short_ones_are_busy_too);
+	tcase_add_test(t, who_stood_aside_is_busy_where_it_is);
 	tcase_add_test(t, memory_in_use);
 	tcase_add_test(t, a_vendors_are_told);
 	tcase_add_test(t, nobody_waits_for_it);

@@ -4,7 +4,9 @@
  * at which point of its way the first one is.
  */
 #include <check.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/quota.h"
@@ -137,6 +139,91 @@ START_TEST(who_is_behind_others_holds_up_nobody)
 }
 END_TEST
 
+/* It has what it waited for, and ends. */
+static void enters(struct graph_node *node)
+{
+	start(&runs[0][0], node, 0);
+	quota_entered(&runs[0][0]);
+	quota_look(&p);
+	quota_gone(&p, node);
+}
+
+/* Who was overtaken often enough holds up its own tenant's tasks, and nobody else's. */
+START_TEST(who_was_overtaken_holds_up_its_own)
+{
+	struct graph_node foreign[3] = { { .d.tenant = 2, .d.kernel = 1 } };
+	const uint32_t most = 8;
+
+	foreign[1] = foreign[0];
+	foreign[2] = foreign[0];
+	ck_assert_int_eq(quota_wait(&p, &large, settles), 0);
+	for (uint32_t i = 0; i < 3; i++)
+		ck_assert_int_eq(quota_wait(&p, &foreign[i], settles), 0);
+	for (uint32_t i = 0; i < OTHERS; i++)
+		ck_assert_int_eq(quota_wait(&p, &others[i], settles), 0);
+	settles++;
+	quota_look(&p);
+	ck_assert(large.priv && foreign[0].priv && others[0].priv);
+	/* So that nothing is tried but when something enters. */
+	p.ticks.per_us = 1000000000;
+	ck_assert_int_eq(quota_wait(&p, &large, settles), 0);
+	for (uint32_t i = 0; i < most; i++) {
+		ck_assert_ptr_nonnull(others[i].priv);
+		enters(&others[i]);
+	}
+	ck_assert_ptr_null(others[most].priv);
+	enters(&foreign[0]);
+	ck_assert_ptr_nonnull(foreign[1].priv);
+	ck_assert_ptr_null(others[most].priv);
+	quota_gone(&p, &large);
+	enters(&foreign[1]);
+	ck_assert_ptr_nonnull(foreign[2].priv);
+	ck_assert_ptr_nonnull(others[most].priv);
+}
+END_TEST
+
+/* The least CPU time of some looks while a task of each of @nr tenants waits. */
+static uint64_t look_ns(uint32_t nr)
+{
+	struct graph_node *nodes = calloc(nr, sizeof(*nodes));
+	uint64_t least = UINT64_MAX;
+
+	ck_assert_ptr_nonnull(nodes);
+	p.ticks.per_us = 1000000000;
+	for (uint32_t i = 0; i < nr; i++) {
+		nodes[i] = (struct graph_node){ .d.tenant = i + 1, .d.kernel = 1 };
+		ck_assert_int_eq(quota_wait(&p, &nodes[i], settles), 0);
+	}
+	for (uint32_t i = 0; i < 20; i++) {
+		struct timespec from, to;
+		uint64_t ns;
+
+		p.quota.entered = true;
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+		quota_look(&p);
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
+		ns = (uint64_t)(to.tv_sec - from.tv_sec) * 1000000000u +
+		     (uint64_t)to.tv_nsec - (uint64_t)from.tv_nsec;
+		least = ns < least ? ns : least;
+	}
+	for (uint32_t i = 0; i < nr; i++) {
+		ck_assert_ptr_null(nodes[i].priv);
+		quota_gone(&p, &nodes[i]);
+	}
+	free(nodes);
+	return least;
+}
+
+/* It is the poller that looks, ten thousand times a second. */
+START_TEST(a_look_at_many_tenants_is_short)
+{
+	uint64_t few = look_ns(256), many = look_ns(4096);
+
+	ck_assert_msg(many < 64 * few, "%llu ns for 256 tenants, %llu for 4096",
+		      (unsigned long long)few, (unsigned long long)many);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("quota");
@@ -147,6 +234,8 @@ int main(void)
 	tcase_set_timeout(t, 300);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, who_is_behind_others_holds_up_nobody);
+	tcase_add_test(t, who_was_overtaken_holds_up_its_own);
+	tcase_add_test(t, a_look_at_many_tenants_is_short);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

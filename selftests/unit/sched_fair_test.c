@@ -716,6 +716,93 @@ START_TEST(max_saves_nothing)
 }
 END_TEST
 
+/* Of @tenant, expected to take @ns; NULL: it does not begin now. */
+static struct graph_node *begins(uint64_t tenant, uint64_t ns)
+{
+	struct graph_node *n = node_new();
+
+	n->d.tenant = tenant;
+	n->d.kernel = (uint32_t)(ns / MS);
+	for (int i = 0; i < 20; i++)
+		sched_observe(s, sched_kernel_key(n), 0, sched_work(n), ns);
+	ck_assert_int_eq(sched_push(s, n, now), 0);
+	if (sched_pick(s, now))
+		return n;
+	sched_remove(s, n);
+	node_put(n);
+	return NULL;
+}
+
+static void ends(struct graph_node *n, uint64_t ns)
+{
+	sched_finish(s, n, ns, false);
+	node_put(n);
+}
+
+/* Tasks that were expected to take all of a period end early in the next one. */
+START_TEST(what_was_paid_for_is_not_given_back)
+{
+	struct graph_node *old[4], *n[4];
+
+	begin_by("rr", 1, 8);
+	tenant(0, 100, MS, MS)->busy = false;
+	tenant(1, 100, MS, MS)->busy = false;
+	limit(1, 0, 100 * MS, S);
+	limit(2, 1, 200 * MS, S);
+	now += 999 * MS;
+	for (int i = 0; i < 4; i++)
+		old[i] = begins(2, 25 * MS);
+	ck_assert_ptr_null(begins(2, 25 * MS));
+	now += 2 * MS;
+	for (int i = 0; i < 4; i++) {
+		n[i] = begins(2, 25 * MS);
+		ck_assert_ptr_nonnull(n[i]);
+	}
+	for (int i = 0; i < 4; i++) {
+		/* What it has had so far, and then all. */
+		if (i % 2)
+			sched_progress(s, old[i], 1, now);
+		ends(old[i], 2);
+		ck_assert_ptr_null(begins(2, 25 * MS));
+	}
+	for (int i = 0; i < 4; i++)
+		ends(n[i], 25 * MS);
+	ck_assert_ptr_null(begins(2, 25 * MS));
+	now += S;
+	n[0] = begins(2, 25 * MS);
+	ck_assert_ptr_nonnull(n[0]);
+	ends(n[0], 25 * MS);
+	end();
+}
+END_TEST
+
+/* Nobody waits for periods to pay for what was never used. */
+START_TEST(what_is_owed_is_given_back)
+{
+	struct graph_node *n;
+
+	begin_by("rr", 1, 2);
+	tenant(0, 100, MS, MS)->busy = false;
+	limit(1, 0, 20 * MS, 100 * MS);
+	for (int i = 0; i < 10; i++) {
+		n = begins(1, 500 * MS);
+		ck_assert_ptr_nonnull(n);
+		now += 200 * MS;
+		ends(n, 10 * MS);
+		n = begins(1, 20 * MS);
+		ck_assert_ptr_nonnull(n);
+		/* Nor for what was not used of this one. */
+		ends(n, 1);
+		n = begins(1, 20 * MS);
+		ck_assert_ptr_nonnull(n);
+		ck_assert_ptr_null(begins(1, 20 * MS));
+		ends(n, 20 * MS);
+		now += 100 * MS;
+	}
+	end();
+}
+END_TEST
+
 START_TEST(max_is_of_all_below)
 {
 	begin_as(_i, 2);
@@ -1088,6 +1175,8 @@ int main(void)
 	tcase_add_loop_test(many, max_holds_in_each_period, 0, WAYS);
 	tcase_add_loop_test(c, debt_is_carried, 0, WAYS);
 	tcase_add_loop_test(c, max_saves_nothing, 0, WAYS);
+	tcase_add_test(c, what_was_paid_for_is_not_given_back);
+	tcase_add_test(c, what_is_owed_is_given_back);
 	tcase_add_loop_test(c, max_is_of_all_below, 0, WAYS);
 	tcase_add_loop_test(c, who_waits_for_a_period_has_no_part, 0, WAYS);
 	tcase_add_test(c, max_is_taken_away);

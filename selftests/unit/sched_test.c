@@ -1479,6 +1479,51 @@ START_TEST(own_kernels_share_records)
 }
 END_TEST
 
+/* What one tenant's take says nothing of another's, though both are the first of their programs. */
+START_TEST(own_kernels_are_a_tenants)
+{
+	struct graph_node *a = task(1, 1), *b = task(1, 1);
+	uint32_t nr = 0;
+
+	a->d.opcode = b->d.opcode = ARAX_OP_LAUNCH;
+	a->d.kernel = b->d.kernel = ARAX_KERNEL_OWN | 1;
+	a->d.context = b->d.context = 1;
+	b->d.tenant = a->d.tenant + 1;
+	for (int i = 0; i < SCHED_MIN_RUNS; i++)
+		sched_observe(s, sched_kernel_key(a), 0, sched_work(a), 1000000);
+	ck_assert_uint_ne(sched_predict_ns(s, sched_kernel_key(a), 0, sched_work(a)), 0);
+	ck_assert_uint_eq(sched_predict_ns(s, sched_kernel_key(b), 0, sched_work(b)), 0);
+	/* Nor do all other ones of some more. */
+	for (uint64_t t = 2; t < 1000; t++) {
+		b->d.tenant = t;
+		nr += sched_kernel_key(a) == sched_kernel_key(b);
+	}
+	ck_assert_uint_le(nr, 1000 / 16);
+}
+END_TEST
+
+/* Of all sizes, on all devices. */
+START_TEST(own_kernels_leave_room)
+{
+	struct graph_node *own = task(1, 1);
+	uint64_t key;
+
+	own->d.opcode = ARAX_OP_LAUNCH;
+	for (uint32_t i = 0; i < 64 * 200; i++) {
+		own->d.tenant = i / 64;
+		own->d.kernel = ARAX_KERNEL_OWN | i % 64;
+		key = sched_kernel_key(own);
+		for (uint32_t size = 0; size < 30; size++)
+			sched_observe(s, key, i % 2, 1ull << size, 1000);
+	}
+	for (uint64_t i = 1; i <= SCHED_MAX_RECORDS / 4; i++)
+		for (int k = 0; k < SCHED_MIN_RUNS; k++)
+			sched_observe(s, i, 0, 1, 1000 + i);
+	ck_assert_uint_eq(sched_predict_ns(s, SCHED_MAX_RECORDS / 4, 0, 1),
+			  1000 + SCHED_MAX_RECORDS / 4);
+}
+END_TEST
+
 START_TEST(model_learns)
 {
 	struct graph_node *n = task(1, 1), *big = task(1, 1);
@@ -1647,6 +1692,8 @@ int main(void)
 	tcase_add_test(c, removed_tasks_are_not_picked);
 	tcase_add_test(c, tenants_come_and_go);
 	tcase_add_test(c, own_kernels_share_records);
+	tcase_add_test(c, own_kernels_are_a_tenants);
+	tcase_add_test(c, own_kernels_leave_room);
 	tcase_add_test(c, model_learns);
 	tcase_add_test(c, markers_are_short);
 	tcase_add_test(c, model_is_bounded);
