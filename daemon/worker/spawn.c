@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Between fork() and exec the child makes system calls only: other threads of
- * araxd may have held any lock at the fork.  Identity is changed by raw calls,
+ * Before exec the child makes system calls only: other threads of araxd may have held any
+ * lock when it began.  Identity is changed by raw calls,
  * because the C library's would signal threads that don't exist here.
  */
 #include "daemon/worker/spawn.h"

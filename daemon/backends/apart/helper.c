@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Between fork() and exec the child makes system calls only: other threads of araxd may have
- * held any lock at the fork.
+ * Before exec the child makes system calls only: other threads of araxd may have held any lock
+ * when it began.
  */
 #include "daemon/backends/apart/helper.h"
 
