@@ -636,6 +636,18 @@ static bool is_passed_on(struct run *run)
 	return false;
 }
 
+/* The graph has looked at it while it was on its way, and does so but once. */
+static bool is_overdue(const struct run *run)
+{
+	return run->rt.deadline_ns && poller_ns(run->poller) >= run->rt.deadline_ns;
+}
+
+/* Nothing of it has run: whoever comes after this araxd begins it. */
+static void has_not_begun(const struct link *l, const struct graph_node *node)
+{
+	__atomic_store_n(&l->states[ARAX_TAG_SLOT(node->d.tag)], ARAX_SLOT_IDLE, __ATOMIC_RELEASE);
+}
+
 /* Whether one that has failed is to be run by another device; else *@result is what it ends with. */
 static __attribute__((cold)) bool goes_elsewhere(struct run *run, int *result)
 {
@@ -645,11 +657,20 @@ static __attribute__((cold)) bool goes_elsewhere(struct run *run, int *result)
 		elsewhere = moves(run);
 	else if (*result == -EOPNOTSUPP && run->rt.declined)
 		elsewhere = is_passed_on(run);
+	if (!elsewhere)
+		return false;
 	/* It could not be canceled while it ran, and would not be a second time. */
-	if (!elsewhere || !graph_node_canceled(run->node))
-		return elsewhere;
-	*result = -ECANCELED;
-	return false;
+	if (graph_node_canceled(run->node)) {
+		*result = -ECANCELED;
+		return false;
+	}
+	if (is_overdue(run)) {
+		*result = -ETIMEDOUT;
+		reason_set("its deadline passed before another device could run it: that of its first try was lost, or does not take this launch");
+		reason_take(run->rt.reason);
+		return false;
+	}
+	return true;
 }
 
 /* It does: it is @run's no longer. */
@@ -662,6 +683,8 @@ static __attribute__((cold)) void go_elsewhere(struct run *run, uint64_t hold_ns
 	settle_accounts(run, node, hold_ns, false);
 	pd->tasks -= run->rt.declined;
 	graph_stop(run->link->graph, node);
+	if (run->rt.declined)
+		has_not_begun(run->link, node);
 	if (sched_push(p->sched, node, poller_ns(p)))
 		run_refuse(p, node, -ENOMEM);
 }
@@ -703,11 +726,15 @@ static __attribute__((cold)) bool came_early(struct run *run, uint64_t hold_ns, 
 		remote_settle(run);
 	settle_accounts(run, node, hold_ns, false);
 	graph_stop(g, node);
+	if (run->rt.skipped)
+		has_not_begun(run->link, node);
 	/* What can't be handed over now can't be in a moment: it would be tried without end. */
 	if (early && canceled)
 		graph_doom(g, node, -ECANCELED);
 	else if (!again || !run->handed)
 		graph_doom(g, node, *result ? *result : -ENODEV);
+	else if (!early && is_overdue(run))
+		run_refuse(p, node, -ETIMEDOUT);
 	else if (!early && sched_push(p->sched, node, poller_ns(p)))
 		run_refuse(p, node, -ENOMEM);
 	if (lost)
@@ -730,8 +757,7 @@ static __attribute__((cold)) bool put_back(struct run *run, uint64_t hold_ns, in
 		*result = -ECANCELED;
 		return false;
 	}
-	/* The graph has looked at it while it was on its way, and does so but once. */
-	if (run->rt.deadline_ns && poller_ns(p) >= run->rt.deadline_ns) {
+	if (is_overdue(run)) {
 		*result = -ETIMEDOUT;
 		reason_set("its deadline passed while other tasks had what its tenant may have of devices' memory (device_memory.max)");
 		reason_take(run->rt.reason);
@@ -742,9 +768,7 @@ static __attribute__((cold)) bool put_back(struct run *run, uint64_t hold_ns, in
 	settle_accounts(run, node, hold_ns, false);
 	pd->tasks--;
 	graph_stop(run->link->graph, node);
-	/* Nothing of it has run: whoever comes after this araxd begins it. */
-	__atomic_store_n(&run->link->states[ARAX_TAG_SLOT(node->d.tag)], ARAX_SLOT_IDLE,
-			 __ATOMIC_RELEASE);
+	has_not_begun(run->link, node);
 	if (quota_wait(p, node, run->settles))
 		run_refuse(p, node, -ENOMEM);
 	return true;

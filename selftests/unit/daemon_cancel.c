@@ -172,6 +172,13 @@ static void up_on_cores(void)
 	daemon_leave(d);
 }
 
+static void no_lanes_of_second(void)
+{
+	daemon_enter(d);
+	ck_assert_int_eq(sched_device_set(daemon_poller(d)->sched, 1, 0), 0);
+	daemon_leave(d);
+}
+
 static void second_has_lanes(void)
 {
 	struct poller *p = daemon_poller(d);
@@ -248,6 +255,54 @@ START_TEST(it_would_go_elsewhere)
 {
 	devices.result = elsewhere[_i];
 	submit();
+	ends(1, 0);
+	ck_assert_uint_eq(launches(), 2);
+}
+END_TEST
+
+/* Its deadline has passed meanwhile: nobody looks at that a second time before it has a lane. */
+START_TEST(it_is_too_late)
+{
+	struct arax_task *t = client_spin(&a, kernel, queue, client_buffer(&a, PAGE, NULL, NULL), 1);
+	struct arax_task_ext *x = (void *)(a.region + a.layout.arena_offset);
+
+	no_lanes_of_second();
+	devices.result = elsewhere[_i];
+	t->user_data = 1;
+	t->flags |= ARAX_TASK_IDEMPOTENT | ARAX_TASK_EXT;
+	*x = (struct arax_task_ext){ .size = sizeof(*x), .deadline_ns = wait_now_ns() + 500000000u };
+	client_publish(&a);
+	ck_assert(comes_true(launches(), 100));
+	usleep(600000);
+	ends(1, -ETIMEDOUT);
+	ck_assert_uint_eq(launches(), 1);
+}
+END_TEST
+
+static bool has_begun(void)
+{
+	const struct link *l = daemon_poller(d)->links[0];
+	bool begun = false;
+
+	daemon_enter(d);
+	for (uint32_t slot = 0; slot < l->slots && !begun; slot++)
+		begun = graph_at(l->graph, slot) &&
+			__atomic_load_n(&l->states[slot], __ATOMIC_ACQUIRE) == ARAX_SLOT_STARTED;
+	daemon_leave(d);
+	return begun;
+}
+
+/* What was declined has not begun: if araxd dies now the next one runs it. */
+START_TEST(what_is_declined_has_not_begun)
+{
+	no_lanes_of_second();
+	devices.result = elsewhere[_i];
+	submit();
+	ck_assert(has_begun());
+	__atomic_store_n(&devices.may_end, true, __ATOMIC_RELEASE);
+	if (elsewhere[_i] == -EOPNOTSUPP)
+		ck_assert(comes_true(!has_begun(), 100));
+	second_has_lanes();
 	ends(1, 0);
 	ck_assert_uint_eq(launches(), 2);
 }
@@ -544,6 +599,8 @@ int main(void)
 	tcase_set_timeout(t, 300);
 	tcase_add_checked_fixture(t, up, down);
 	tcase_add_loop_test(t, it_would_go_elsewhere, 0, 2);
+	tcase_add_loop_test(t, it_is_too_late, 0, 2);
+	tcase_add_loop_test(t, what_is_declined_has_not_begun, 0, 2);
 	tcase_add_loop_test(t, it_does_not_if_it_was_canceled, 0, 2);
 	tcase_add_loop_test(t, it_has_run, 0, 2);
 	tcase_add_test(t, araxd_ends_meanwhile);
