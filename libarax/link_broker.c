@@ -400,23 +400,27 @@ static int call_once(struct link *l, unsigned int nr, void *arg)
 /*
  * The broker doesn't hear of a thread that was cancelled, and a connection has so many places for
  * waits.  One that has begun doesn't end because others have taken them all between two slices.
+ * In a namespace of times whose clock is behind the broker's all slices would be over at once: there
+ * it is as long as it is.
  */
 static int call_wait(struct link *l, struct arax_wait *a)
 {
 	const uint64_t deadline = a->deadline_ns;
 	struct timespec for_place = NAP_FIRST;
+	bool begun = false, whole = false;
 	uint64_t now, until;
-	bool begun = false;
 	int ret;
 
 	for (;;) {
 		now = now_ns();
-		until = deadline > now && deadline - now > SLICE_NS ? now + SLICE_NS : deadline;
+		until = !whole && deadline > now && deadline - now > SLICE_NS ? now + SLICE_NS :
+										deadline;
 		a->deadline_ns = until;
 		ret = call_once(l, ARAX_NR_WAIT, a);
 		a->deadline_ns = deadline;
 		if (ret == -ETIMEDOUT && until != deadline) {
 			begun = true;
+			whole = now_ns() < until;
 			for_place = NAP_FIRST;
 		} else if (ret == -ENOSPC && begun) {
 			if (now >= deadline)

@@ -258,6 +258,7 @@ static void begin_wait(pthread_t *t, uint64_t deadline)
 	ck_assert_int_eq(pthread_create(t, NULL, wait_till, NULL), 0);
 }
 
+/* @until: 0: a slice, which is over by then */
 static void held_is(unsigned int nth, int result, uint64_t until)
 {
 	while (nr_held <= nth)
@@ -266,6 +267,8 @@ static void held_is(unsigned int nth, int result, uint64_t until)
 		ck_assert_uint_eq(held_until[nth], until);
 	else
 		ck_assert_uint_le(held_until[nth], now_ns() + 1000000000);
+	while (!until && result == -ETIMEDOUT && now_ns() < held_until[nth])
+		usleep(1000);
 	answer(held[nth], result, &(struct arax_wait){ .size = sizeof(waited), .index = nth },
 	       sizeof(waited), 0);
 }
@@ -308,6 +311,23 @@ START_TEST(waits_are_short)
 	held_is(6, -ETIMEDOUT, 1);
 	wait_is(t, -ETIMEDOUT, 1);
 	ck_assert_uint_eq(nr_held, 7);
+}
+END_TEST
+
+/* As in a namespace of times: the broker's clock is past what is asked for, again and again. */
+START_TEST(waits_of_another_clock)
+{
+	const uint64_t until = _i ? ARAX_DEADLINE_NONE : now_ns() + 3600000000000u;
+	pthread_t t;
+
+	begin_wait(&t, until);
+	while (!nr_held)
+		usleep(100);
+	ck_assert_uint_lt(held_until[0], until);
+	held_is(0, -ETIMEDOUT, held_until[0]);
+	held_is(1, 0, until);
+	wait_is(t, 0, until);
+	ck_assert_uint_eq(nr_held, 2);
 }
 END_TEST
 
@@ -663,6 +683,7 @@ int main(void)
 		tcase_add_loop_test(t, cancelled_in_the_module, 0, 2);
 	}
 	tcase_add_loop_test(t, waits_are_short, 0, 2);
+	tcase_add_loop_test(t, waits_of_another_clock, 0, 2);
 	tcase_add_test(t, a_place_is_waited_for);
 	tcase_add_test(t, buffer_under_a_timer);
 	tcase_add_test(t, connected_under_a_timer);
