@@ -313,6 +313,18 @@ static void await_taken(struct arax *ax, uint32_t tail)
 	}
 }
 
+/* Who doesn't wait is not cancelled, though it may take a moment. */
+static void await_taken_by(struct arax *ax, uint32_t tail, bool nowait)
+{
+	int cancel;
+
+	if (nowait)
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	await_taken(ax, tail);
+	if (nowait)
+		pthread_setcancelstate(cancel, NULL);
+}
+
 static bool has_slot(void *arg)
 {
 	struct arax *ax = arg;
@@ -427,7 +439,7 @@ again:
 	err = kick(ax, fresh);
 	kicked = i;
 	if (unlikely(load_relaxed(&ax->link->queues_wait)) && fresh && !err)
-		await_taken(ax, tail);
+		await_taken_by(ax, tail, flags & ARAX_SUBMIT_NOWAIT);
 	/* Some were submitted, or there would have been nothing to kick; their ends tell why. */
 	if (likely(!ret) || unlikely(err))
 		return (int)i;
