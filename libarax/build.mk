@@ -23,8 +23,8 @@ $(LIBARAX_A): $(call objs,plain,$(LIBARAX_SRC)) libarax/libarax.map
 	@mkdir -p $(@D)
 	$(say) AR $@
 	$(Q)rm -f $@
-	$(Q)sed -n 's/^\t\(arax_[a-z_]*\);$$/\1/p' libarax/libarax.map | sort -u >$(@D)/libarax.globals
-	$(Q)$(LD) -r -o $(@D)/libarax.o $(filter %.o,$^)
+	$(Q)sed -n 's/^\t\(arax_[a-z0-9_]*\);$$/\1/p' libarax/libarax.map | sort -u >$(@D)/libarax.globals
+	$(Q)$(CC) -r -nostdlib -o $(@D)/libarax.o $(filter %.o,$^)
 	$(Q)$(OBJCOPY) --keep-global-symbols=$(@D)/libarax.globals $(@D)/libarax.o
 	$(Q)$(AR) rcs $@ $(@D)/libarax.o
 	$(Q)rm -f $(@D)/libarax.o $(@D)/libarax.globals
