@@ -47,9 +47,7 @@ int bounds_tell(const struct poller *p, const struct graph_node *node, const str
 	for (uint32_t i = 0; i < p->nr_devs; i++) {
 		if (!p->runnable[k->index * p->nr_devs + i])
 			continue;
-		/* What GPUs may is more: that says most. */
-		if (p->devs[i].lost || !work_check(k, &l, false) ||
-		    !work_check(k, &l, p->devs[i].dev->info.gpu))
+		if (p->devs[i].lost || !work_check(k, &l, p->devs[i].dev->info.gpu))
 			return 0;
 		err = -EINVAL;
 	}
