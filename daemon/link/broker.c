@@ -125,6 +125,11 @@ static void look_at_paused(struct broker *b)
 
 		if (!c->paused)
 			continue;
+		/* Nothing else tells of it meanwhile. */
+		if (conn_has_hung_up(c)) {
+			conn_close(c);
+			continue;
+		}
 		state = closer_state(b->closer, c->uid);
 		if (state == CLOSER_FULL ||
 		    (state == CLOSER_ROOM && c->short_of_fds && !holdings_may_owe(b->holdings)))

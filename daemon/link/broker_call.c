@@ -370,7 +370,7 @@ static bool is_kept(uint32_t nr, int err, uint32_t nr_fds, uint32_t named)
 		nr == ARAX_NR_BUFFER_IMPORT || nr == ARAX_NR_TIMELINE_EVENTFD);
 }
 
-static bool has_hung_up(const struct conn *c)
+bool conn_has_hung_up(const struct conn *c)
 {
 	struct pollfd p = { .fd = c->fd, .events = POLLRDHUP };
 
@@ -388,7 +388,7 @@ static bool some_are_leaving(const struct conn *c)
 		struct conn *o = clist_entry(pos, struct conn, node);
 
 		stay += o->client->user == user && core_read_once(o->client->ready) &&
-			!o->closing && !has_hung_up(o);
+			!o->closing && !conn_has_hung_up(o);
 	}
 	return core_atomic_read(&user->res[ARAX_RES_CONTEXTS].used) > stay;
 }

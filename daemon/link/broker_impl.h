@@ -244,6 +244,7 @@ void broker_kick(struct broker *b);
 void broker_reply_later(struct broker *b, struct work *w);
 struct conn *broker_conn_by_context(struct broker *b, uint32_t context);
 void conn_close(struct conn *c);
+bool conn_has_hung_up(const struct conn *c);
 /* Nothing is read from it until its user's descriptors are closed. */
 void conn_pause(struct conn *c);
 /*

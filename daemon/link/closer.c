@@ -285,6 +285,13 @@ static bool is_full(const struct closer *cl, const struct closer_user *u)
 	       (u->foreign && __atomic_load_n(&cl->foreign, __ATOMIC_RELAXED) >= cl->of_all);
 }
 
+/* (locked) By his own doing: there may be no thread for what he has, as others' are stuck. */
+static bool is_stuck(const struct closer *cl, const struct closer_user *u)
+{
+	return (u->has_thread || u->foreign >= cl->most) && u->since_ns &&
+	       now_ns() - u->since_ns > STUCK_NS;
+}
+
 enum closer_state closer_state(struct closer *cl, uid_t uid)
 {
 	enum closer_state state = CLOSER_ROOM;
@@ -297,7 +304,7 @@ enum closer_state closer_state(struct closer *cl, uid_t uid)
 	pthread_mutex_lock(&cl->lock);
 	u = find(cl, uid, false);
 	if (u && is_full(cl, u))
-		state = u->since_ns && now_ns() - u->since_ns > STUCK_NS ? CLOSER_STUCK : CLOSER_FULL;
+		state = is_stuck(cl, u) ? CLOSER_STUCK : CLOSER_FULL;
 	if (state == CLOSER_STUCK) {
 		news = !u->said;
 		u->said = true;

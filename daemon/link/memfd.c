@@ -67,12 +67,12 @@ int memfd_pages(int fd, const struct stat *st, uint64_t bytes, uint64_t *surplus
 	/* What we touch first is charged to our cgroup, not to its owner's. */
 	if (memfd_has_holes(st, (uint64_t)st->st_size))
 		return -EINVAL;
-	/* Nor may what is behind its end stand for them. */
-	if (present < (uint64_t)st->st_size + behind_end(fd, st))
-		return -EINVAL;
 	*surplus = present > bytes ? present - bytes : 0;
 	/* Pages behind its end are of no use, but they are there for as long as we map it. */
 	if (*surplus >= huge_page())
+		return -EINVAL;
+	/* Nor may they stand for holes; so few are soon counted. */
+	if (present < (uint64_t)st->st_size + behind_end(fd, st))
 		return -EINVAL;
 	/* The pool may be empty when we touch a hole in it, and that would be our end. */
 	return guard_may_map(fd) ? 0 : -EINVAL;

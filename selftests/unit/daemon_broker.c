@@ -655,7 +655,6 @@ static __attribute__((noinline, no_sanitize("thread"))) uint8_t byte_at(const ui
 	return *(const volatile uint8_t *)p;
 }
 
-/* What a task works on has no pages any more: it fails, and those behind it do not begin. */
 /* As where more descriptors are under way than a user without CAP_SYS_RESOURCE may have. */
 static atomic_bool too_many_fly;
 
@@ -738,6 +737,7 @@ START_TEST(few_descriptors_are_left_unread)
 }
 END_TEST
 
+/* What a task works on has no pages any more: it fails, and those behind it do not begin. */
 START_TEST(lost_bytes_fail_tasks)
 {
 	struct arax_buffer_export ex = { .size = sizeof(ex) };
