@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,55 +20,77 @@
 /* It has to get a CPU for that, and copy a small table: else something is wrong with it. */
 #define LEAVE_MS	5000
 
-/* The kernel copies as many of a table at least, however few are asked for. */
-#define LOWEST_FDS	64
+/* Killed, it runs nothing more; so long it may take to be gone. */
+#define KILLED_MS	1000
+
+/* The kernel copies a table by as many at a time, and closes in the child what was not to be. */
+#define TABLE_FDS	64
+
+/* Where so few may be open, they are not spent on keeping places. */
+#define FEW_FDS		(4 * TABLE_FDS)
 
 /*
  * @lock:	one child at a time, until it has a table of its own
  * @place:	for what it is given; else /dev/null
  * @told:	it says that it has; @tells: there
+ * @end:	what is below is ours alone, and copied
  */
 static struct {
 	pthread_mutex_t lock;
 	bool reserved;
 	int place[CHILD_FDS];
-	int told, tells, null;
+	int told, tells, null, end;
 } own = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* What was ours may have been closed since, and is not to become a client's. */
-static int fill_lowest(void)
+/* What is free below is not to become a client's. */
+static int fill(void)
 {
+	struct rlimit most;
 	int fd;
 
+	if (getrlimit(RLIMIT_NOFILE, &most) || most.rlim_cur < FEW_FDS)
+		return 0;
 	do
 		fd = fcntl(own.null, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	while (fd >= 0 && fd < LOWEST_FDS);
+	while (fd >= 0 && fd < own.end);
 	if (fd < 0)
 		return -errno;
 	close(fd);
 	return 0;
 }
 
-static int reserve(void)
+static int take_places(void)
 {
-	int pipe[2];
+	int pipe[2], n = 0;
 
-	if (own.reserved)
-		return fill_lowest();
 	own.null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (own.null < 0)
 		return -errno;
-	for (uint32_t i = 0; i < CHILD_FDS; i++) {
-		own.place[i] = fcntl(own.null, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-		if (own.place[i] < 0)
-			return -errno;
+	for (; n < (int)CHILD_FDS; n++) {
+		own.place[n] = fcntl(own.null, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+		if (own.place[n] < 0)
+			goto undo;
 	}
 	if (pipe2(pipe, O_CLOEXEC | O_NONBLOCK))
-		return -errno;
+		goto undo;
 	own.told = pipe[0];
 	own.tells = pipe[1];
+	/* The highest, as the lowest that is free is taken each time. */
+	own.end = own.tells + TABLE_FDS - own.tells % TABLE_FDS;
 	own.reserved = true;
-	return fill_lowest();
+	return 0;
+undo:
+	while (n-- > 0)
+		close(own.place[n]);
+	close(own.null);
+	return -EMFILE;
+}
+
+static int reserve(void)
+{
+	int err = own.reserved ? 0 : take_places();
+
+	return err ? err : fill();
 }
 
 int child_reserve(void)
@@ -80,19 +103,20 @@ int child_reserve(void)
 	return err;
 }
 
-static int last_place(void)
+void child_close(int fd)
 {
-	int last = own.tells > LOWEST_FDS - 1 ? own.tells : LOWEST_FDS - 1;
-
-	for (uint32_t i = 0; i < CHILD_FDS; i++)
-		last = own.place[i] > last ? own.place[i] : last;
-	return last;
+	pthread_mutex_lock(&own.lock);
+	if (!own.reserved || fd >= own.end)
+		close(fd);
+	else
+		dup3(own.null, fd, O_CLOEXEC);
+	pthread_mutex_unlock(&own.lock);
 }
 
 /* In the child. */
 static void leave_table(void)
 {
-	if (syscall(SYS_close_range, last_place() + 1, ~0u, CLOSE_RANGE_UNSHARE))
+	if (syscall(SYS_close_range, own.end, ~0u, CLOSE_RANGE_UNSHARE))
 		_exit(127);
 	if (write(own.tells, "", 1) != 1)
 		_exit(127);
@@ -108,24 +132,33 @@ static bool has_ended(pid_t pid)
 
 /*
  * Until it has left ours, or is no more: then the places are ours again.  The other end of the pipe is
- * ours as well, so that it has no end.
+ * ours as well, so that it has no end.  False: it has not, for very long.
  */
-static void await_leaving(pid_t pid)
+static bool await_leaving(pid_t pid)
 {
 	struct pollfd p = { .fd = own.told, .events = POLLIN };
 	bool ended = false;
 	int ms = 0;
 	char any;
 
-	while (read(own.told, &any, 1) < 0 && !ended && own.reserved) {
+	while (read(own.told, &any, 1) < 0 && !ended) {
 		ended = has_ended(pid);
+		if (!ended && ms >= LEAVE_MS)
+			return false;
 		if (!ended)
 			poll(&p, 1, LOOK_MS);
 		ms += LOOK_MS;
-		/* Others get new ones. */
-		if (ms >= LEAVE_MS)
-			own.reserved = false;
 	}
+	return true;
+}
+
+/* It does nothing more, so what it sees in our table is all the same to it. */
+static int end_it(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	for (int ms = 0; ms < KILLED_MS && waitpid(pid, NULL, WNOHANG) == 0; ms += LOOK_MS)
+		poll(NULL, 0, LOOK_MS);
+	return -ETIMEDOUT;
 }
 
 static pid_t begin(unsigned long flags)
@@ -161,8 +194,8 @@ pid_t child_begin(unsigned long flags, const int *fds, uint32_t nr, int *have)
 	}
 	if (pid < 0 && !err)
 		pid = -errno;
-	if (pid > 0)
-		await_leaving(pid);
+	if (pid > 0 && !await_leaving(pid))
+		pid = end_it(pid);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	for (uint32_t i = 0; i < nr && own.reserved; i++)
 		dup3(own.null, own.place[i], O_CLOEXEC);

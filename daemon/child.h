@@ -22,6 +22,9 @@
  */
 int child_reserve(void);
 
+/* As close(), of what was opened before: its number is not to become a client's. */
+void child_close(int fd);
+
 /**
  * child_begin - as fork(), but for the descriptors
  * @flags:	namespaces (CLONE_NEW*)

@@ -519,6 +519,8 @@ int main(int argc, char **argv)
 		 log_u64("devices", d.poller->nr_devs));
 	notify_manager("READY=1");
 	notify_ready_fd(d.options.ready_fd);
+	if (d.options.ready_fd >= 0)
+		child_close(d.options.ready_fd);
 	run(&d);
 	close_all(&d);
 	log_info("araxd has ended");

@@ -41,5 +41,4 @@ void notify_ready_fd(int fd)
 		return;
 	n = write(fd, "1", 1);
 	(void)n;
-	close(fd);
 }
