@@ -590,10 +590,10 @@ bool dirty_reserve(struct memory_extent *e, uint32_t rows);
 /* (entering) All that is dirty of an extent that is @busy, to the host. */
 int extent_flush(struct memory *m, struct memory_extent *e);
 /*
- * Extents that have bytes of @r and too many dirty pieces: to the host with these, but for what tasks
- * write just now.  What can't be had remains as it is.
+ * Extents of @b that have too many dirty pieces: to the host with these, but for what tasks write just
+ * now.  What can't be had remains as it is.
  */
-void dirty_thin_out(struct memory *m, const struct memory_range *r);
+void dirty_thin_out(struct memory *m, struct memory_buffer *b);
 /* (locked, for a while not) Of start..end; the device of the oldest extent that has any. */
 uint64_t dirty_bytes(const struct memory_buffer *b, uint64_t start, uint64_t end,
 		     uint32_t *device);

@@ -88,7 +88,8 @@ static int flush_piece(struct memory *m, struct memory_extent *e, uint64_t from,
 	if (!err)
 		err = clean(e, from, to, spare);
 	extent_dirtied(e);
-	if (err)
+	/* Else nobody needs them. */
+	if (err && !spare)
 		complain(e, from, to, err);
 	return err;
 }
@@ -136,20 +137,20 @@ static struct memory_extent *find_crowded(const struct look *l)
 	return e;
 }
 
-void dirty_thin_out(struct memory *m, const struct memory_range *r)
+void dirty_thin_out(struct memory *m, struct memory_buffer *b)
 {
-	const struct look l = look_dirty(r->buffer, r->offset, memory_range_end(r));
+	const struct look l = look_dirty(b, 0, UINT64_MAX);
 	struct memory_extent *e;
 	bool crowded;
 
 	memory_lock(m);
-	crowded = r->buffer->crowded;
-	r->buffer->crowded = false;
+	crowded = b->crowded;
+	b->crowded = false;
 	pthread_mutex_unlock(&m->lock);
 	if (!crowded)
 		return;
 	/* With it, nobody lets one go meanwhile that has dirty bytes. */
-	pthread_mutex_lock(&r->buffer->flushing);
+	pthread_mutex_lock(&b->flushing);
 	memory_lock(m);
 	while ((e = find_crowded(&l))) {
 		extent_busy(e);
@@ -160,7 +161,7 @@ void dirty_thin_out(struct memory *m, const struct memory_range *r)
 		pthread_cond_broadcast(&m->settled);
 	}
 	pthread_mutex_unlock(&m->lock);
-	pthread_mutex_unlock(&r->buffer->flushing);
+	pthread_mutex_unlock(&b->flushing);
 }
 
 /* (locked) @lost: bytes that nobody has, or a lost device, are among them. */
@@ -225,7 +226,7 @@ int memory_flush(struct memory *m, const struct memory_range *r)
 	}
 	/* It has cut some in two. */
 	if (r->buffer && r->buffer->lazy)
-		dirty_thin_out(m, r);
+		dirty_thin_out(m, r->buffer);
 	return err;
 }
 

@@ -508,7 +508,7 @@ int memory_leave(struct memory *m, uint32_t device, uint32_t lane, struct memory
 	pthread_mutex_unlock(&m->lock);
 	for (i = 0; i < nr; i++)
 		if (ranges[i].access & ARAX_OUT && ranges[i].buffer->lazy)
-			dirty_thin_out(m, &ranges[i]);
+			dirty_thin_out(m, ranges[i].buffer);
 	return result;
 }
 
