@@ -578,6 +578,7 @@ static __attribute__((cold, noinline)) void rebase(struct sched *s)
 		l->of[i].at = rebased(l->of[i].at, base);
 		l->of[i].held = rebased(l->of[i].held, base);
 	}
+	l->waited = l->waited == UINT64_MAX ? UINT64_MAX : rebased(l->waited, base);
 	l->vtime = rebased(l->vtime, base);
 	l->vtime_max = rebased(l->vtime_max, base);
 }
