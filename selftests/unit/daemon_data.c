@@ -339,6 +339,19 @@ START_TEST(bounds_choose_devices)
 		reason_take(text);
 		ck_assert(!cases[i].err || strstr(text, "at most 1000 in a launch"));
 	}
+	/* Where groups have nothing to do a GPU may do less than a core, which can't run it. */
+	ck_assert_int_eq(steps_times(&k.work.steps, &k.sig, "1000000000", text, sizeof(text)), 0);
+	ck_assert_int_eq(steps_times(&k.work.busy, &k.sig, "1", text, sizeof(text)), 0);
+	k.work.most = k.work.most_gpu = 1ull << 50;
+	runnable[0] = 0;
+	node.d.grid[0] = 100;
+	ck_assert(!run_anywhere(&p, &node));
+	reason_forget();
+	ck_assert_int_eq(bounds_tell(&p, &node, &k), -EINVAL);
+	reason_take(text);
+	ck_assert_msg(strstr(text, "or larger work-groups"), "%s", text);
+	node.d.block[0] = 64;
+	ck_assert(run_anywhere(&p, &node));
 	/* If the GPU is lost that is the reason, not its size. */
 	pds[1].lost = true;
 	node.d.grid[0] = 500;
