@@ -573,6 +573,24 @@ int load_piece(struct memory *m, struct memory_range *r, struct bringing *b, uin
 /* stage.c: once for each buffer and device; whoever comes meanwhile copies without. */
 void register_host(struct memory *m, uint32_t device, struct memory_buffer *b);
 
+#ifdef __SANITIZE_THREAD__
+/* Of its library, which has no header for them. */
+void AnnotateIgnoreReadsBegin(const char *file, int line);
+void AnnotateIgnoreReadsEnd(const char *file, int line);
+#else
+static inline void AnnotateIgnoreReadsBegin(const char *file, int line)
+{
+	(void)file;
+	(void)line;
+}
+
+static inline void AnnotateIgnoreReadsEnd(const char *file, int line)
+{
+	(void)file;
+	(void)line;
+}
+#endif
+
 /* Between an extent and the host.  0, or what the device returned. */
 int extent_copy(struct memory *m, const struct memory_extent *e, uint32_t lane, bool in,
 		uint64_t start, uint64_t end);

@@ -213,24 +213,6 @@ static void end_piece(struct memory *m, const struct memory_extent *e, const str
 		pthread_cond_broadcast(&m->settled);
 }
 
-#ifdef __SANITIZE_THREAD__
-/* Of its library, which has no header for them. */
-void AnnotateIgnoreReadsBegin(const char *file, int line);
-void AnnotateIgnoreReadsEnd(const char *file, int line);
-#else
-static inline void AnnotateIgnoreReadsBegin(const char *file, int line)
-{
-	(void)file;
-	(void)line;
-}
-
-static inline void AnnotateIgnoreReadsEnd(const char *file, int line)
-{
-	(void)file;
-	(void)line;
-}
-#endif
-
 /*
  * The host's pages may be written meanwhile, by a task behind one that has run elsewhere: no race, as
  * what has come is not used then (see @clears in load_piece()).
