@@ -71,19 +71,23 @@ void broker_close_foreign(struct broker *b, uid_t uid, bool admin, int fd)
 /* ------------------------------------------------------------------ */
 /* Connections                                                         */
 
-/* All who watch the other end are told; of one who is told slowly, by the closer's thread. */
+/*
+ * All who watch the other end are told, of who has taken too much time by it by the closer's thread.
+ * That one may be behind what has no end: once slow, as happens to anyone, is no reason for it.
+ */
 static void conn_shutdown(struct conn *c)
 {
 	struct broker *b = c->broker;
 	uint64_t ns;
 
-	c->slow |= !c->admin && patience_is_over(&b->patience, c->uid, monotonic_ns());
-	if (c->slow)
+	if (!c->admin && patience_is_over(&b->patience, c->uid, monotonic_ns())) {
+		c->slow = true;
 		return;
+	}
 	ns = wake_thread_ns();
 	shutdown(c->fd, SHUT_RDWR);
 	ns = wake_beyond_usual(wake_thread_ns() - ns);
-	c->slow = ns;
+	c->slow |= ns > 0;
 	broker_time_taken(b, c->uid, c->admin, ns);
 }
 

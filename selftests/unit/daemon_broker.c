@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@
 #include "daemon/dispatch/ticks.h"
 #include "daemon/link/broker_impl.h"
 #include "daemon/link/holdings.h"
+#include "daemon/link/wake.h"
 #include "daemon/log.h"
 #include "selftests/unit/daemon_client.h"
 #include "selftests/unit/refuse_call.h"
@@ -657,12 +659,18 @@ static __attribute__((noinline, no_sanitize("thread"))) uint8_t byte_at(const ui
 
 /* As where more descriptors are under way than a user without CAP_SYS_RESOURCE may have. */
 static atomic_bool too_many_fly;
+/* As where the thread is interrupted for long, or somebody watches the other end. */
+static atomic_bool sent_slowly;
 
 ssize_t __real_sendmsg(int fd, const struct msghdr *mh, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *mh, int flags);
 
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *mh, int flags)
 {
+	uint64_t begin_ns = wake_thread_ns();
+
+	while (sent_slowly && !wake_beyond_usual(wake_thread_ns() - begin_ns))
+		;
 	if (!too_many_fly || !mh->msg_control)
 		return __real_sendmsg(fd, mh, flags);
 	errno = ETOOMANYREFS;
@@ -2642,22 +2650,35 @@ static void send_info(struct client *by, const int *fds, uint32_t n)
 	client_send(by, ARAX_NR_INFO, &a, sizeof(a), fds, n);
 }
 
-static struct core *the_core(void)
+/* The service thread takes in who comes only once it may. */
+static atomic_bool service_stops;
+static sem_t service_there, service_goes;
+
+int __real_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags);
+int __wrap_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags);
+
+int __wrap_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
-	return ((struct broker *)daemon_poller(d)->links[0])->core;
+	if (atomic_exchange(&service_stops, false)) {
+		sem_post(&service_there);
+		sem_wait(&service_goes);
+	}
+	return __real_accept4(fd, addr, len, flags);
 }
 
-/* The service thread takes no message until the lock is given back: it takes @by in. */
+/* The service thread takes no message until it may go on: it takes @by in. */
 static void stop_service(struct client *by)
 {
-	core_mutex_lock(&the_core()->lock);
+	ck_assert_int_eq(sem_init(&service_there, 0, 0), 0);
+	ck_assert_int_eq(sem_init(&service_goes, 0, 0), 0);
+	service_stops = true;
 	client_open(by, daemon_path(d));
-	usleep(50000);
+	sem_wait(&service_there);
 }
 
 static void go_on_service(struct client *by)
 {
-	core_mutex_unlock(&the_core()->lock);
+	sem_post(&service_goes);
 	client_close(by);
 }
 
@@ -2701,6 +2722,29 @@ START_TEST(what_lingers_keeps_nobody)
 	ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), -EINVAL);
 	send_last(&c, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), 1);
 	ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), -EINVAL);
+	still_serves();
+}
+END_TEST
+
+/* Whose answer took long once is told of the end all the same, and not behind what has none. */
+START_TEST(slow_once_is_told)
+{
+	struct arax_info a = { .size = sizeof(a) };
+	struct client one;
+
+	ready(4);
+	client_open(&one, daemon_path(d));
+	sent_slowly = true;
+	ck_assert_int_eq(CALL(&one, ARAX_NR_INFO, &a), 0);
+	sent_slowly = false;
+	send_last(&one, ARAX_NR_INFO, &a, sizeof(a), 1);
+	ck_assert_int_eq(client_receive(&one, NULL, 0, NULL), 0);
+	send_info(&one, NULL, 0);
+	ck_assert_int_eq(client_receive(&one, NULL, 0, NULL), 0);
+	/* Less than a message. */
+	ck_assert_int_eq(send(one.fd, "x", 1, MSG_NOSIGNAL), 1);
+	ck_assert_int_eq(client_receive(&one, NULL, 0, NULL), -ECONNRESET);
+	client_close(&one);
 	still_serves();
 }
 END_TEST
@@ -3764,6 +3808,7 @@ int main(void)
 	tcase_add_test(t, stops_with_clients);
 	tcase_add_test(t, no_file_is_replaced);
 	tcase_add_test(t, what_lingers_keeps_nobody);
+	tcase_add_test(t, slow_once_is_told);
 	tcase_add_test(t, what_lingers_unread_keeps_nobody);
 	tcase_add_test(t, what_lingers_unaccepted_keeps_nobody);
 	tcase_add_test(t, what_is_watched_keeps_nobody);
