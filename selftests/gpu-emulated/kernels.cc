@@ -1,27 +1,24 @@
 // SPDX-License-Identifier: MIT
 /*
  * The kernels of arax-std, arax-blas and systest, from their CUDA C++ source, and some more for
- * tests, as functions of the CPU: a thread of a block is a thread if the block has barriers, else a turn of
- * a loop.
+ * tests, as functions of the CPU: a thread of a block is one of a team if the block has barriers, else a
+ * turn of a loop.
  */
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
-#include <pthread.h>
-#include <thread>
 #include <utility>
-#include <vector>
 
 #include "selftests/gpu-emulated/emulated.h"
+#include "selftests/gpu-emulated/block.h"
 
 struct index3 {
 	unsigned int x, y, z;
 };
 
 static thread_local index3 threadIdx, blockIdx, blockDim, gridDim;
-static thread_local pthread_barrier_t *barrier;
 static thread_local int trapped;
 
 /*
@@ -50,9 +47,13 @@ static void spoil_shared()
 #define __device__
 #define __launch_bounds__(...)
 
+/* A member's place is its own, also where they are one thread. */
 static inline void __syncthreads()
 {
-	pthread_barrier_wait(barrier);
+	const index3 me = threadIdx;
+
+	block_barrier();
+	threadIdx = me;
 }
 
 static inline uint32_t atomicAdd(uint32_t *to, uint32_t n)
@@ -363,41 +364,29 @@ static void place(index3 *at, uint64_t i, const index3 &of)
 	at->z = (unsigned int)(i / of.x / of.y);
 }
 
-/* A block's threads, all of them at once, one block after the other. */
+/* A block's threads, one block after the other. */
 static void run_team(const kernel &k, const uint64_t *values, uint64_t blocks, uint64_t threads)
 {
 	const index3 grid = gridDim, block = blockDim;
-	pthread_barrier_t all;
-	std::vector<std::thread> team;
 
-	pthread_barrier_init(&all, NULL, (unsigned int)threads);
-	for (uint64_t i = 0; i < threads; i++)
-		team.emplace_back([&, i] {
-			gridDim = grid;
-			blockDim = block;
-			barrier = &all;
+	block_run(threads, [&](uint64_t i) {
+		gridDim = grid;
+		blockDim = block;
+		for (uint64_t b = 0; b < blocks; b++) {
+			if (!i)
+				spoil_shared();
+			block_barrier();
 			place(&threadIdx, i, block);
-			for (uint64_t b = 0; b < blocks; b++) {
-				if (!i)
-					spoil_shared();
-				pthread_barrier_wait(&all);
-				place(&blockIdx, b, grid);
-				k.call(values);
-				/* The next block's shared memory is this one's. */
-				pthread_barrier_wait(&all);
-			}
-		});
-	for (std::thread &t : team)
-		t.join();
-	pthread_barrier_destroy(&all);
+			place(&blockIdx, b, grid);
+			k.call(values);
+			/* The next block's shared memory is this one's. */
+			block_barrier();
+		}
+	});
 }
 
 static void run_turns(const kernel &k, const uint64_t *values, uint64_t blocks, uint64_t threads)
 {
-	pthread_barrier_t alone;
-
-	pthread_barrier_init(&alone, NULL, 1);
-	barrier = &alone;
 	for (uint64_t b = 0; b < blocks; b++) {
 		if (k.barriers)
 			spoil_shared();
@@ -407,7 +396,6 @@ static void run_turns(const kernel &k, const uint64_t *values, uint64_t blocks, 
 			k.call(values);
 		}
 	}
-	pthread_barrier_destroy(&alone);
 }
 
 extern "C" int emulated_invoke(int which, const uint32_t grid[3], const uint32_t block[3],
