@@ -69,8 +69,11 @@ static unsigned long namespaces(const struct spawn *s, bool root)
 
 static _Noreturn void give_up(int socket, enum step step, int err)
 {
+	static const char no_right[] = "araxd lacks CAP_SETPCAP, CAP_SETUID or CAP_SETGID";
 	struct worker_msg msg = { .type = WORKER_MSG_FAILED, .flags = step, .id = (uint64_t)err };
 
+	if (err == EPERM && (step == STEP_CAPS || step == STEP_IDENTITY))
+		memcpy(msg.symbol, no_right, sizeof(no_right));
 	send(socket, &msg, sizeof(msg), MSG_NOSIGNAL);
 	_exit(127);
 }
