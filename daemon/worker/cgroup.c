@@ -131,8 +131,16 @@ int worker_cgroups_open(const char *folder, uint32_t tasks)
 	return 0;
 }
 
+/*
+ * Our process may be there for longer, with a file of a client's whose close has no end.  While it
+ * is, and the folder, which is our unit's, has a controller for those below, cgroup2 lets nobody
+ * in, hence no next araxd begin.
+ */
 void worker_cgroups_close(void)
 {
+	if (counts_tasks)
+		write_at(top, "cgroup.subtree_control", "-pids");
+	counts_tasks = false;
 	if (lock >= 0)
 		close(lock);
 	if (top >= 0)
