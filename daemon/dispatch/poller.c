@@ -545,6 +545,8 @@ static void keep_house(struct poller *p)
 	figures_look(p);
 	poller_publish_devices(p);
 	run_look_at_buffers(p);
+	if (p->recover_again)
+		recover_again(p);
 	if (p->trace)
 		trace_flush(p->trace);
 	for (i = 0; i < p->nr_links; i++)
@@ -573,7 +575,7 @@ static bool devices_changed(const struct poller *p)
 static bool awaits_house(const struct poller *p)
 {
 	return p->running || sched_queued(p->sched) || devices_changed(p) ||
-	       sched_has_stats(p->sched);
+	       sched_has_stats(p->sched) || p->recover_again;
 }
 
 static uint64_t sleep_limit(struct poller *p)

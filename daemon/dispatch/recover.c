@@ -20,6 +20,7 @@ struct recovery {
 	struct poller_device *pd;
 	pthread_t thread;
 	bool begun;
+	bool waits;		/* for a thread: that has been said */
 	int err;
 };
 
@@ -125,10 +126,22 @@ void recover_begin(struct poller *p, struct poller_device *pd)
 	/* From here on r->err is the thread's. */
 	err = -pthread_create(&r->thread, NULL, rebuild, r);
 	r->begun = !err;
-	if (err) {
-		r->err = err;
-		ended(&r->work);
-	}
+	if (!err)
+		return;
+	/* Tenants' processes can be as many as may be, for a while. */
+	p->recover_again = true;
+	if (!r->waits)
+		log_warn("a lost device waits: there is no thread to be had",
+			 log_str("device", pd->dev->info.name), log_errno(err));
+	r->waits = true;
+}
+
+void recover_again(struct poller *p)
+{
+	p->recover_again = false;
+	for (uint32_t i = 0; i < p->nr_devs; i++)
+		if (recover_pending(&p->devs[i]))
+			recover_begin(p, &p->devs[i]);
 }
 
 void recover_stop(struct poller_device *pd)

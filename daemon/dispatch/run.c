@@ -1119,6 +1119,7 @@ static void fill_launch(struct run *run, const struct kernel *k, bool worker)
 	rt->buffers = worker ? run->buffers : NULL;
 	rt->uid = d->uid;
 	rt->gid = d->gid;
+	rt->tenant = d->tenant;
 	rt->deadline_ns = d->flags & ARAX_DISPATCH_TARGET ? 0 : d->deadline_ns;
 	rt->device_ns = 0;
 	rt->wall_ns = 0;

@@ -29,7 +29,7 @@ struct worker_cgroup {
 };
 
 /* Written before there are threads that have workers. */
-static int top = -1;
+static int top = -1, lock = -1;
 static uint32_t most_tasks;
 static bool counts_tasks;
 static _Atomic uint32_t next_number;
@@ -77,9 +77,27 @@ static void remove_old(void)
 		closedir(list);
 }
 
+/*
+ * Another araxd's workers are not to be ended.  Whoever can open a file can lock it, and all may
+ * open the folder: so it is one that no others can open.
+ */
+static int lock_folder(void)
+{
+	lock = openat(top, "cgroup.kill", O_WRONLY | O_CLOEXEC);
+	/* Before Linux 5.14, and in the topmost, there is none. */
+	if (lock < 0 && errno == ENOENT)
+		lock = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (lock < 0)
+		return -errno;
+	if (flock(lock, LOCK_EX | LOCK_NB))
+		return errno == EWOULDBLOCK ? -EBUSY : -errno;
+	return 0;
+}
+
 static int open_folder(const char *folder)
 {
 	struct statfs fs;
+	int err;
 
 	if (mkdir(folder, 0755) && errno != EEXIST)
 		return -errno;
@@ -88,9 +106,9 @@ static int open_folder(const char *folder)
 		return -errno;
 	if (fs.f_type != CGROUP2_SUPER_MAGIC)
 		return -ENOTTY;
-	/* Another araxd's workers are not to be ended. */
-	if (flock(top, LOCK_EX | LOCK_NB))
-		return errno == EWOULDBLOCK ? -EBUSY : -errno;
+	err = lock_folder();
+	if (err)
+		return err;
 	return faccessat(top, "cgroup.procs", W_OK, 0) ? -errno : 0;
 }
 
@@ -113,10 +131,21 @@ int worker_cgroups_open(const char *folder, uint32_t tasks)
 	return 0;
 }
 
+/*
+ * Our process may be there for longer, with a file of a client's whose close has no end.  While it
+ * is, and the folder, which is our unit's, has a controller for those below, cgroup2 lets nobody
+ * in, hence no next araxd begin.
+ */
 void worker_cgroups_close(void)
 {
+	if (counts_tasks)
+		write_at(top, "cgroup.subtree_control", "-pids");
+	counts_tasks = false;
+	if (lock >= 0)
+		close(lock);
 	if (top >= 0)
 		close(top);
+	lock = -1;
 	top = -1;
 }
 

@@ -40,13 +40,15 @@ static struct worker_key key_of(const struct runner *r, const struct runner_task
 		key.owner = k->owner;
 	else if (k->foreign)
 		key.serial = k->serial;
+	else
+		key.tenant = t->tenant;
 	return key;
 }
 
 static bool same_key(const struct worker_key *a, const struct worker_key *b)
 {
 	return a->uid == b->uid && a->gid == b->gid && a->role == b->role &&
-	       a->owner == b->owner && a->serial == b->serial;
+	       a->tenant == b->tenant && a->owner == b->owner && a->serial == b->serial;
 }
 
 /* An idle one for `key`; NULL: the one of all that was used longest ago. */

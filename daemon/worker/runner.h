@@ -5,8 +5,8 @@
  * One runner per device.  A kernel whose manifest says addressing = launch runs
  * in this process: on the caller's thread (runner_run) or on one of the
  * device's lane threads (runner_submit).  A kernel with addressing = data on a
- * device that works on host pages runs in a worker process of the tenant's uid
- * and gid, which has no descriptor but its own and no new privileges; the
+ * device that works on host pages runs in a worker process of the tenant's,
+ * with its uid and gid, which has no descriptor but its own and no new privileges; the
  * thread that would have run it waits for the worker.  So on an OpenCL device that works on
  * host pages: that worker has the driver, and another one the compiler.  A kernel that a program
  * brought (foreign) runs in one of its owner's alone, which is locked up besides
@@ -106,7 +106,7 @@ enum runner_want { RUNNER_WANT_NOTHING, RUNNER_WANT_WAY, RUNNER_WANT_END };
  *		in this process (host devices) or on the device; where
  *		runner_needs_worker() the data pointers are ignored
  * @buffers:	one per range where runner_needs_worker(), else may be NULL
- * @uid, @gid:	of the context's owner
+ * @uid, @gid, @tenant: of the context's owner
  * @flags:	RUNNER_*
  * @lane:	0 .. lanes - 1
  * @deadline_ns: CLOCK_MONOTONIC, 0: none
@@ -158,6 +158,7 @@ struct runner_task {
 	const struct runner_buffer *buffers;
 	uint32_t uid;
 	uint32_t gid;
+	uint64_t tenant;
 	uint32_t flags;
 	uint32_t lane;
 	uint64_t deadline_ns;

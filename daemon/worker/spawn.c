@@ -69,8 +69,11 @@ static unsigned long namespaces(const struct spawn *s, bool root)
 
 static _Noreturn void give_up(int socket, enum step step, int err)
 {
+	static const char no_right[] = "araxd lacks CAP_SETPCAP, CAP_SETUID or CAP_SETGID";
 	struct worker_msg msg = { .type = WORKER_MSG_FAILED, .flags = step, .id = (uint64_t)err };
 
+	if (err == EPERM && (step == STEP_CAPS || step == STEP_IDENTITY))
+		memcpy(msg.symbol, no_right, sizeof(no_right));
 	send(socket, &msg, sizeof(msg), MSG_NOSIGNAL);
 	_exit(127);
 }
@@ -114,17 +117,21 @@ static int reset_signals(void)
 }
 
 /*
- * Where memory is short: araxd may be spared, and its children would be with it.  There
+ * Where memory is short: araxd may be spared, and its children would be with it.  Code that
+ * programs bring goes first, other code when a process of its user's would.  There
  * are containers that can't write there: they have their own limits.
  */
-static void go_first(void)
+static void be_spared_no_more(bool foreign)
 {
-	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+	char sign = 0;
 
 	if (fd < 0)
 		return;
-	if (write(fd, "1000", 4) < 0)
-		(void)errno;
+	if (foreign)
+		(void)!write(fd, "1000", 4);
+	else if (read(fd, &sign, 1) == 1 && sign == '-')
+		(void)!pwrite(fd, "0", 1, 0);
 	close(fd);
 }
 
@@ -268,8 +275,7 @@ static _Noreturn void child(const struct spawn *s, const struct texts *t, pid_t 
 	/* Before it can start anything, and while it has the right to. */
 	if (s->cgroup >= 0 && write(s->cgroup, "0", 1) < 0)
 		give_up(socket, STEP_CGROUP, errno);
-	if (is_foreign(s))
-		go_first();
+	be_spared_no_more(is_foreign(s));
 	err = has_scratch(s) ? make_scratch(t, root) : 0;
 	if (err)
 		give_up(socket, STEP_PLACE, err);

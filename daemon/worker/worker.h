@@ -41,11 +41,12 @@ enum worker_fate {
 
 /*
  * Who may share a process: @owner and @serial are 0 but for foreign code, which is its
- * owner's alone; what has none is alone itself.
+ * owner's alone; what has none is alone itself.  Other code is one tenant's at a time, for
+ * containers can have the same uids: @tenant is 0 of foreign code.
  */
 struct worker_key {
 	uint32_t uid, gid;
-	uint64_t owner, serial;
+	uint64_t tenant, owner, serial;
 	enum worker_role role;
 };
 

@@ -19,7 +19,8 @@ struct tenant_files {
 	struct saved saved;
 	const char *folder;
 	char own[PATH_MAX];		/* the file that is ours to write */
-	int lock;			/* the folder, locked; -1 */
+	int at;				/* the folder; -1 */
+	int lock;			/* of who changes it; -1 */
 };
 
 /* To show.  Errors are told, what is right is there. */

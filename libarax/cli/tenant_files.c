@@ -13,6 +13,12 @@
 #include "cli.h"
 #include "libarax/admin/cgroup.h"
 
+/*
+ * Whoever can open a file can lock it for as long as he likes, and all may read the folder.
+ * Hidden, as what is none of its files.
+ */
+#define LOCK	".lock"
+
 static void on_error(void *arg, const char *error)
 {
 	fprintf(stderr, "arax: %s\n", error);
@@ -21,6 +27,7 @@ static void on_error(void *arg, const char *error)
 static void init(struct tenant_files *f, const char *folder)
 {
 	memset(f, 0, sizeof(*f));
+	f->at = -1;
 	f->lock = -1;
 	f->folder = folder;
 	snprintf(f->own, sizeof(f->own), "%s/%s", folder, SAVED_OWN);
@@ -31,6 +38,8 @@ void files_close(struct tenant_files *f)
 	saved_free(&f->saved);
 	if (f->lock >= 0)
 		close(f->lock);
+	if (f->at >= 0)
+		close(f->at);
 }
 
 /* ------------------------------------------------------------------ */
@@ -151,11 +160,12 @@ static bool lock_folder(struct tenant_files *f)
 	umask(mask);
 	if (missing)
 		return fail(missing);
-	f->lock = open(f->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (f->lock < 0 || flock(f->lock, LOCK_EX))
-		return fail(f->folder);
+	f->at = open(f->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	/* Rather now than when all is done. */
-	if (faccessat(f->lock, ".", W_OK, AT_EACCESS))
+	if (f->at < 0 || faccessat(f->at, ".", W_OK, AT_EACCESS))
+		return fail(f->folder);
+	f->lock = openat(f->at, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (f->lock < 0 || flock(f->lock, LOCK_EX))
 		return fail(f->folder);
 	return true;
 }
@@ -226,7 +236,7 @@ int files_write(struct tenant_files *f)
 
 	if (!text)
 		return cli_fail("out of memory");
-	err = saved_replace(f->lock, SAVED_OWN, text);
+	err = saved_replace(f->at, SAVED_OWN, text);
 	free(text);
 	if (!err)
 		return EXIT_OK;

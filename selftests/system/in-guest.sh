@@ -27,14 +27,19 @@ serve() {
 	exec 5<&-
 }
 
-# finish STATUS: it must have survived all tests, and end cleanly
+# finish STATUS [COMMAND...]: it must have survived all tests, and end cleanly; so does the command then
 finish() {
 	rc=$1
+	shift
 	kill $daemon || rc=1
 	wait $daemon || rc=1
+	[ $# = 0 ] || "$@" || rc=1
 	[ "$rc" = 0 ] || sed 's/^/# /' /tmp/log
 	exit "$rc"
 }
+
+# Of cgroup2, where no file has a size.
+empty() { [ -z "$(cat "$1")" ]; }
 
 # over CONFIGURATION PROGRAM [TEST...]: against an araxd of their own
 over() {
@@ -75,7 +80,8 @@ aside)
 	# shellcheck disable=SC2086 # the command is words
 	serve $araxd
 	/arax/tests/stand-aside "$2"
-	finish $?
+	# Or nobody could enter it while its process is there still.
+	finish $? empty /sys/fs/cgroup/arax-workers/cgroup.subtree_control
 	;;
 shares)
 	export ARAX_TEST_ARAX=/arax/bin/arax

@@ -425,6 +425,7 @@ export ARAX_TEST_DAEMON="$araxd"
 
 # shellcheck disable=SC2086 # the command is words
 selftests/system/saved.sh build/bin/arax $araxd | scripts/tally tap system/broker-saved || status=1
+selftests/system/unit.sh "${ARAXD:-build/bin/araxd}" | scripts/tally tap system/broker-unit || status=1
 # shellcheck disable=SC2086 # the command is words
 selftests/system/commands.sh broker build/bin/arax "$tests/told" $araxd |
 	scripts/tally tap system/broker-commands || status=1

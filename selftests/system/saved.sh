@@ -222,6 +222,27 @@ sys.exit(status)
 END
 	ok $? 'a cgroup nested beyond PATH_MAX does not lead out of the limits'
 	rmdir "$top/deep"
+	# All may read the folder, and who can open it can lock it: nobody waits for him.
+	python3 - "$folder" >"$work/locked" <<'END' &
+import fcntl, os, sys, time
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setresuid(65534, 65534, 65534)
+fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX)
+print('locked', flush=True)
+time.sleep(60)
+END
+	locker=$!
+	tries=600
+	while [ ! -s "$work/locked" ] && [ $tries -gt 0 ]; do
+		sleep 0.1
+		tries=$((tries - 1))
+	done
+	[ -s "$work/locked" ] && timeout 20 "$arax" tenant set --save "/$group/now" contexts.max=5 \
+		--tenants "$folder" >"$work/out" 2>&1
+	ok $? 'who may only read the folder keeps nobody from changing it'
+	kill $locker
+	tenant unset --save "/$group/now" contexts.max
 	;;
 esac
 

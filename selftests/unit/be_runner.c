@@ -572,6 +572,30 @@ START_TEST(one_worker_a_uid)
 }
 END_TEST
 
+/*
+ * What a buffer holds decides which addresses such a kernel touches: in a worker that has the
+ * buffers of two tenants one could read the other's.
+ */
+START_TEST(a_worker_is_of_one_tenant)
+{
+	struct buffer b = make_buffer(64);
+	uint32_t pids[2];
+	struct task k;
+
+	for (int round = 0; round < 2; round++)
+		for (uint32_t i = 0; i < 2; i++) {
+			make_task(&k, "test_identity", &b, 1, NULL, 0);
+			k.t.tenant = 1 + i;
+			ck_assert_int_eq(runner_run(runner, &k.t), 0);
+			ck_assert(!round || b.data[0] == pids[i]);
+			pids[i] = b.data[0];
+		}
+	ck_assert_uint_ne(pids[0], pids[1]);
+	ck_assert_uint_eq(query().worker_starts, 2);
+	free_buffer(&b);
+}
+END_TEST
+
 /* worker.max: the one used longest ago makes room. */
 START_TEST(number_of_workers_is_limited)
 {
@@ -1245,6 +1269,7 @@ int main(void)
 	if (geteuid() == 0) {
 		tcase_add_test(t, root_tenant_has_no_capability);
 		tcase_add_test(t, one_worker_a_uid);
+	tcase_add_test(t, a_worker_is_of_one_tenant);
 		tcase_add_test(t, number_of_workers_is_limited);
 		tcase_add_test(t, dropped_buffers_are_unmapped);
 	} else {

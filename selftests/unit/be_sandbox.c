@@ -540,7 +540,19 @@ static int oom_score(pid_t pid)
 	return score;
 }
 
-/* Also by who goes first when memory is short. */
+/* araxd's unit does so. */
+static int spare_us(void)
+{
+	FILE *f = fopen("/proc/self/oom_score_adj", "we");
+
+	if (f) {
+		fputs("-500", f);
+		fclose(f);
+	}
+	return oom_score(getpid());
+}
+
+/* Also by who goes first when memory is short: and none is spared as araxd is. */
 START_TEST(foreign_and_installed_are_apart)
 {
 	struct buffer b = make_buffer(PAGE);
@@ -548,14 +560,14 @@ START_TEST(foreign_and_installed_are_apart)
 	int fd = image("innocent");
 	struct kernel k = foreign(fd, (char *)"who", 1);
 	uint32_t foreign_pid;
-	int before = oom_score(getpid());
+	int before = spare_us();
 
 	ck_assert_int_eq(run(&k, &b), 0);
 	foreign_pid = b.data[0];
 	ck_assert_int_eq(oom_score((pid_t)foreign_pid), 1000);
 	ck_assert_int_eq(run(installed, &b), 0);
 	ck_assert_uint_ne(b.data[0], foreign_pid);
-	ck_assert_int_eq(oom_score((pid_t)b.data[0]), before);
+	ck_assert_int_eq(oom_score((pid_t)b.data[0]), before < 0 ? 0 : before);
 	ck_assert_int_eq(run(&k, &b), 0);
 	ck_assert_uint_eq(b.data[0], foreign_pid);
 	ck_assert_uint_eq(b.data[1], 2);

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -728,6 +729,35 @@ START_TEST(no_place_for_cgroups)
 }
 END_TEST
 
+/* The folder is there for all to read: who does so, and locks it, takes nothing by that. */
+START_TEST(others_lock_no_folder)
+{
+	int at, told[2], ready = 0, status;
+	pid_t pid;
+
+	worker_cgroups_close();
+	ck_assert_int_eq(pipe(told), 0);
+	pid = fork();
+	if (!pid) {
+		if (syscall(SYS_setresuid, 65534, 65534, 65534))
+			_exit(1);
+		at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		ready = at >= 0 && !flock(at, LOCK_EX | LOCK_NB);
+		ready = write(told[1], &ready, sizeof(ready)) == sizeof(ready);
+		while (ready)
+			pause();
+		_exit(1);
+	}
+	ck_assert_int_eq(read(told[0], &ready, sizeof(ready)), sizeof(ready));
+	ck_assert_int_eq(ready, 1);
+	ck_assert_int_eq(worker_cgroups_open(folder, 100), 0);
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	close(told[0]);
+	close(told[1]);
+}
+END_TEST
+
 START_TEST(destroyed_while_parked)
 {
 	struct task *k = park("test_until"), *queued;
@@ -965,6 +995,11 @@ int main(void)
 	tcase_add_test(cg, what_others_left_is_ended);
 	tcase_add_test(cg, no_descriptor_for_a_cgroup);
 	tcase_add_test(cg, no_place_for_cgroups);
+	/* Of another user, and where Linux has a file that only its owner can open, since 5.14. */
+	if (!geteuid())
+		tcase_add_test(cg, others_lock_no_folder);
+	else
+		be_skip("others_lock_no_folder", "not root");
 	tcase_add_test(cg, storm);
 	suite_add_tcase(suite, cg);
 	return be_main(suite);

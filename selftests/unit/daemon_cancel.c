@@ -5,6 +5,7 @@
  */
 #include <check.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -49,7 +50,22 @@ static struct {
 	int result;
 	bool may_end;
 	bool beside;		/* a launch had not ended when it began */
+	bool no_thread;
+	uint32_t refused;
 } resets;
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *),
+			  void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *),
+			  void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *),
+			  void *arg)
+{
+	if (!__atomic_load_n(&resets.no_thread, __ATOMIC_ACQUIRE))
+		return __real_pthread_create(thread, attr, start, arg);
+	__atomic_add_fetch(&resets.refused, 1, __ATOMIC_RELEASE);
+	return EAGAIN;
+}
 
 bool __wrap_device_can_reset(const struct device *dev);
 bool __wrap_device_can_reset(const struct device *dev)
@@ -588,6 +604,27 @@ START_TEST(workers_are_not_waited_for)
 }
 END_TEST
 
+/* For a while there may be none, as others have as many as may be. */
+START_TEST(a_device_waits_for_a_thread)
+{
+	uint32_t device;
+
+	__atomic_store_n(&resets.can, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&resets.may_end, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&resets.no_thread, true, __ATOMIC_RELEASE);
+	devices.result = -ENODEV;
+	submit();
+	ends(1, 0);
+	device = !is_lost(0);
+	/* Also while nobody has anything for araxd to do. */
+	ck_assert(comes_true(__atomic_load_n(&resets.refused, __ATOMIC_ACQUIRE) > 2, 1000));
+	ck_assert(is_lost(device));
+	ck_assert_ptr_nonnull(strstr(why_gone(device), "and is being rebuilt"));
+	__atomic_store_n(&resets.no_thread, false, __ATOMIC_RELEASE);
+	ck_assert(comes_true(!is_lost(device), 1000));
+}
+END_TEST
+
 int main(void)
 {
 	TCase *t = tcase_create("all"), *follow = tcase_create("follow");
@@ -607,6 +644,7 @@ int main(void)
 	tcase_add_loop_test(t, what_no_device_runs_is_its_programs, 0, 2);
 	tcase_add_test(t, a_kernel_rests_for_who_was_declined);
 	tcase_add_loop_test(t, it_is_said_what_becomes_of_a_device, 0, 2);
+	tcase_add_test(t, a_device_waits_for_a_thread);
 	suite_add_tcase(s, t);
 	tcase_set_timeout(cores, 300);
 	tcase_add_checked_fixture(cores, up_on_cores, down);
