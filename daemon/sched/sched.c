@@ -386,11 +386,11 @@ static uint64_t level_farthest(const struct sched *s)
 	return most;
 }
 
-/* For a task of @ns.  Its own next task may have been charged for more than it takes, lately. */
+/* For a task of @ns, as was learnt.  One before it may have been charged for more than it took. */
 static struct sched_terms flow_terms(struct sched *s, struct sched_flow *f, uint64_t ns)
 {
 	return (struct sched_terms){
-		.credit = virtual_ns(s, f, SCHED_CREDIT_NS + ns),
+		.credit = virtual_ns(s, f, sched_credit_ns(ns, f->took_ns)),
 		.waited = f->waited,
 	};
 }
@@ -1704,6 +1704,18 @@ void sched_leave(struct sched *s, struct graph_node *node, uint64_t run_ns)
 	s->stuck = false;
 }
 
+static inline uint64_t taken(uint64_t took_ns, uint64_t run_ns)
+{
+	return run_ns > took_ns / 2 ? run_ns : took_ns / 2;
+}
+
+/* It has had its lane for so long. */
+static inline void has_taken(struct sched_flow *f, struct sched_program *p, uint64_t run_ns)
+{
+	f->took_ns = taken(f->took_ns, run_ns);
+	p->took_ns = taken(p->took_ns, run_ns);
+}
+
 static inline void charge_task(struct sched *s, const struct graph_node *node, uint64_t run_ns)
 {
 	if (node->sched.flow->capped)
@@ -1721,6 +1733,7 @@ void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 	if (__builtin_expect(!node->sched.left, 1))
 		lane_give(s, node, run_ns);
 	charge_task(s, node, run_ns);
+	has_taken(f, p, run_ns);
 	f->device_ns += run_ns;
 	p->running--;
 	f->running--;
@@ -1834,6 +1847,7 @@ int sched_put_back(struct sched *s, struct graph_node *node, uint64_t ran_ns, ui
 	told_time(s, now_ns);
 	lane_give(s, node, ran_ns);
 	charge_task(s, node, ran_ns);
+	has_taken(f, node->sched.program, ran_ns);
 	f->device_ns += ran_ns;
 	node->sched.program->running--;
 	f->running--;
