@@ -164,6 +164,7 @@ struct program_heap {
  * @scale:	virtual time of one ns, in 2^-SCALE_BITS; valid if @scaled is the tree's
  *		version
  * @took_ns:	the longest that a task of it had a lane for, halved with each that had it for less
+ * @charged:	what those of its tasks that run were charged, in virtual time
  * @first:	the task whose turn it is, while it is in the scheduler's heap
  * @used:	its tasks that are queued
  * @turns, @dues: its programs that have some; @nr_programs: of both
@@ -203,6 +204,7 @@ struct sched_flow {
 	/* a cache line so far */
 	uint64_t device_ns;
 	uint64_t took_ns;
+	uint64_t charged;
 	struct program_heap turns, dues, patience;
 	uint32_t nr_programs, programs_size;
 	struct sched_flow *hash_next;
@@ -652,9 +654,13 @@ static inline bool program_by_turn(const struct sched_flow *f, const struct sche
 	return !p->by_due && (!f->dues.nr || f->turns.v[0] == p);
 }
 
-/* Virtual times that have come to this begin anew; and no task alone takes them there. */
+/*
+ * Virtual times that have come to this begin anew; and no task alone takes them there, nor do all
+ * of a tenant that run by what they were charged.
+ */
 #define SCHED_FAR	(1ull << 62)
 #define SCHED_MOST	(SCHED_FAR >> 6)
+#define SCHED_MOST_CHARGED (SCHED_FAR >> 2)
 
 /* share.c */
 int share_set(struct sched *s, struct sched_flow *f, const struct sched_tenant *t);

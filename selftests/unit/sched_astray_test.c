@@ -21,11 +21,12 @@ enum { HIS = 5, OTHERS = 6, ELSEWHERE = 7, SHORT = 8 };
 static struct sched *s;
 static uint64_t now, seq;
 static bool one_tenant;		/* they are programs of one, by their contexts */
+static bool anywhere;		/* can all run */
 
 static bool can_run(void *arg, const struct graph_node *n, uint32_t device)
 {
 	(void)arg;
-	return device == (n->d.kernel == ELSEWHERE);
+	return anywhere || device == (n->d.kernel == ELSEWHERE);
 }
 
 static struct graph_node *task(uint64_t tenant, uint32_t kernel, uint32_t size)
@@ -295,6 +296,114 @@ START_TEST(nobody_is_paid_for_beginning_anew)
 }
 END_TEST
 
+/* Far from here, and no task takes one there: this does, as one who is there only to take it. */
+static void begin_anew(void)
+{
+	struct graph_node *n[2] = { task(3, ELSEWHERE, 1), task(4, ELSEWHERE, 1) };
+
+	/* One's in a row would be charged as one. */
+	for (int i = 0; i < 140; i++)
+		sched_charge(s, n[i % 2], 1, 1ull << 62, false);
+	free(n[0]);
+	free(n[1]);
+}
+
+/*
+ * All begin anew while all that is known is what they were charged.  Who was charged too much is as far
+ * behind the other one afterwards as he is.
+ */
+START_TEST(what_is_given_back_after_beginning_anew)
+{
+	const uint64_t hour = 3600 * S;
+	struct graph_node *his, *others;
+	uint64_t got[2] = { 0 };
+
+	begin(1);
+	teach(2, SHORT, 1, hour);
+	sched_device_set(s, 0, 2);
+	push(1, HIS, ASTRAY);
+	push(2, SHORT, 1);
+	his = pick();
+	others = pick();
+	ck_assert_uint_eq(his->d.tenant, 1);
+	begin_anew();
+	teach(1, SHORT + 1, 1, 10 * MS);
+	for (int i = 0; i < 8; i++)
+		push(1 + i % 2, SHORT + 1, 1);
+	sched_device_set(s, 0, 1);
+	now += MS;
+	finish(his, MS, false);
+	now += hour;
+	finish(others, hour, true);
+	for (uint64_t end = now + 10 * S; now < end;) {
+		struct graph_node *n = pick();
+		uint64_t who = n->d.tenant;
+
+		now += 10 * MS;
+		got[who - 1] += 10 * MS;
+		finish(n, 10 * MS, true);
+		push(who, SHORT + 1, 1);
+	}
+	ck_assert_uint_eq(got[0], 10 * S);
+	for (int i = 0; i < 8; i++)
+		finish(pick(), 1, false);
+	sched_destroy(s);
+}
+END_TEST
+
+/* Nor is anything his that he has had meanwhile, however much he was charged at a time. */
+START_TEST(what_was_charged_is_known_after_beginning_anew)
+{
+	enum { DEVICES = 40 };
+	const uint64_t hour = 3600 * S;
+	struct graph_node *on[DEVICES];
+	uint64_t got = 0;
+
+	begin(1);
+	teach(1, SHORT + 1, 1, 10 * MS);
+	/* Days are as much as anything can be. */
+	sched_tenant_weight(s, 1, 1);
+	sched_tenant_weight(s, 2, 1);
+	for (uint32_t i = 0; i < DEVICES; i++) {
+		sched_device_set(s, i, i != 1);
+		for (uint32_t k = 0; k < 3; k++) {
+			struct graph_node *n = task(1, HIS, 1u << k);
+
+			sched_observe(s, sched_kernel_key(n), i, sched_work(n), MS << (4 * k));
+			sched_observe(s, sched_kernel_key(n), i, sched_work(n), MS << (4 * k));
+			sched_observe(s, sched_kernel_key(n), i, sched_work(n), MS << (4 * k));
+			free(n);
+		}
+	}
+	anywhere = true;
+	for (int i = 0; i < DEVICES - 1; i++) {
+		push(1, HIS, ASTRAY);
+		on[i] = pick();
+		ck_assert_uint_eq(on[i]->device, i + (i > 0));
+	}
+	anywhere = false;
+	for (int i = 0; i < 8; i++)
+		push(1 + i % 2, SHORT + 1, 1);
+	begin_anew();
+	now += hour;
+	for (int i = 0; i < DEVICES - 1; i++)
+		finish(on[i], hour, false);
+	for (uint64_t end = now + 10 * S; now < end;) {
+		struct graph_node *n = pick();
+		uint64_t who = n->d.tenant;
+
+		now += 10 * MS;
+		got += who == 1 ? 10 * MS : 0;
+		push(who, n->d.kernel, 1);
+		finish(n, 10 * MS, true);
+	}
+	ck_assert_uint_eq(got, 0);
+	for (int i = 0; i < 8; i++)
+		finish(pick(), 1, false);
+	sched_destroy(s);
+}
+END_TEST
+
 /* A maximum is used up by what was used: who was charged for more goes on when that is known. */
 START_TEST(a_maximum_is_not_used_up_by_what_is_said)
 {
@@ -340,6 +449,8 @@ int main(void)
 	tcase_add_loop_test(c, nothing_is_to_be_had_by_what_is_given_back, 0, 2);
 	tcase_add_test(c, what_is_said_to_be_long_makes_way);
 	tcase_add_test(c, nobody_is_paid_for_beginning_anew);
+	tcase_add_test(c, what_is_given_back_after_beginning_anew);
+	tcase_add_test(c, what_was_charged_is_known_after_beginning_anew);
 	tcase_add_loop_test(c, a_maximum_is_not_used_up_by_what_is_said, 0, 2);
 	suite_add_tcase(suite, c);
 	r = srunner_create(suite);
