@@ -324,6 +324,9 @@ struct model_series {
 
 #define MODEL_LASTS	4
 
+/* Of tenants, by whose keys kernels of their programs are known: so few have others'. */
+#define MODEL_GROUPS	32u
+
 /* In the id of a record that devices which are alike share; its device is the first of them. */
 #define MODEL_SHARED	(1ull << 63)
 
@@ -333,7 +336,9 @@ struct sched_model {
 		uint64_t id;
 		struct model_record *record;	/* one of them */
 	} last[MODEL_LASTS];			/* looked up, by device */
-	uint32_t mask, used, own;	/* @own: of kernels of programs, of those used */
+	uint32_t mask, used;
+	/* Of those used, of kernels of programs: by group, and those beyond a group's part. */
+	uint32_t own[MODEL_GROUPS], own_more;
 	struct model_series *series;
 	uint32_t series_mask, nr_series;
 	uint64_t outliers;
