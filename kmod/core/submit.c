@@ -749,7 +749,7 @@ static bool enqueue(struct core_client *c, struct prepared *p, u32 n, struct cor
 	/* Once a batch: the clock costs as much as a task. */
 	u64 now = core->ops->now ? core->ops->now(core) : core_now_ns();
 	bool all = admit(c, p, n), is_free = core_dispatch_is_free(c), looked = true;
-	u32 i;
+	u32 i, pos = c->sq_head - n;
 
 	for (i = 0; i < n; i++) {
 		struct core_task *t = p[i].task;
@@ -760,6 +760,7 @@ static bool enqueue(struct core_client *c, struct prepared *p, u32 n, struct cor
 			continue;
 		}
 		t->d.submit_ns = now;
+		t->d.seq = pos + i;
 		if (t->queue->target_ns && !t->d.deadline_ns) {
 			t->d.deadline_ns = now + t->queue->target_ns;
 			t->d.flags |= ARAX_DISPATCH_TARGET;
