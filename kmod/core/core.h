@@ -523,7 +523,7 @@ struct core_client {
 	u32 queues_wait;	/* not 0: there are or were some with ARAX_QUEUE_WAIT */
 	bool awaits_room;	/* the next entry is of one, and there was none for it; any thread reads */
 	bool orphaned;		/* it was when a mediator died, whoever reads; core->dispatch writes */
-	u32 orphans_end;	/* it is over here at the latest; core->dispatch */
+	u32 orphans_end;	/* what was published then ends before this; core->dispatch */
 	struct core_queue *last_queue;	/* that a task was submitted to, or NULL */
 	struct core_handles handles;
 	u32 nr[CORE_TIMELINE + 1];
