@@ -465,7 +465,7 @@ if command -v python3 >/dev/null; then
 	done
 	# The two of one time may come as one.
 	is 30 'run passes on none of many that were sent to all' \
-		python3 "$tmp/to-all.py" USR1 "$tmp/all.many" all$(printf ',all%.0s' {2..30}) \
+		python3 "$tmp/to-all.py" USR1 "$tmp/all.many" "all$(printf ',all%.0s' {2..30})" \
 		$arax run --private -- python3 "$tmp/counts.py" USR1 "$tmp/all.many"
 	is 1 'run passes on to a program that has left its group' \
 		python3 "$tmp/to-all.py" TERM "$tmp/all.left" all $arax run --private -- \
