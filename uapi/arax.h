@@ -625,8 +625,8 @@ struct arax_buffer_export {
  * Destroy a handle of the kind that the call names, or revoke a buffer (EPERM: only
  * its creator's context may).  Tasks on a revoked buffer are refused with ESTALE; those
  * that were accepted before, and that would end well, end with it.  Which fails those that depend on
- * them and are still with the core, as ever; of what the mediator has already only what uses
- * the buffer itself.
+ * them, as ever: of what the mediator has already those run all the same, and end with ECANCELED
+ * then.  Only what the core has not yet read from the ring by then does not fail.
  */
 struct arax_handle {
 	__u32 size;

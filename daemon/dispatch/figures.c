@@ -63,41 +63,55 @@ static uint32_t lane_of(const struct poller_device *pd, const struct run *r)
 	return pd->depth == 1 && !r->direct ? r->token : r->lane;
 }
 
+_Static_assert(FIGURES_LANES >= MAX_RUNS, "a lane has a run at least");
+
 /*
- * What tasks that run have had of the device since @ns at most, a lane's once: of several tasks of a
- * lane it is the first that runs.  What they had before they stood aside has been counted.
+ * As things are: of several tasks of a lane it is the first that runs.  What one had before it stood
+ * aside has been counted.
  */
-static uint64_t running_ns(const struct poller *p, const struct poller_device *pd, uint64_t most)
+static void take_point(const struct poller *p, const struct poller_device *pd, uint64_t now,
+		       struct figures_point *point)
 {
-	uint64_t lanes[MAX_RUNS] = { 0 }, sum = 0, ns;
 	const struct run *run;
-	uint32_t i, lane;
+
+	*point = (struct figures_point){ .ns = now, .ticks = p->now, .busy_ns = pd->busy_ns };
 
 	for (run = pd->runs; run <= run_end(pd); run++) {
 		const struct run *r = run < run_end(pd) ? run : pd->direct;
 
+		uint64_t since, *began;
+
 		if (!r || !r->node || r->aside.laneless || r->left || lane_of(pd, r) >= MAX_RUNS)
 			continue;
-		lane = lane_of(pd, r);
-		ns = ticks_to_ns(&p->ticks, ticks_between(r->rt.turn ? r->aside.since : r->start,
-							  p->now));
-		ns = ns < most ? ns : most;
-		lanes[lane] = ns > lanes[lane] ? ns : lanes[lane];
+		since = r->rt.turn ? r->aside.since : r->start;
+		began = &point->began[lane_of(pd, r)];
+		*began = *began && *began < since ? *began : since;
 	}
-	for (i = 0; i < MAX_RUNS; i++)
-		sum += lanes[i];
-	return sum;
+}
+
+/* Since @began till @point. */
+static uint64_t at_work_ns(const struct poller *p, const struct figures_point *point,
+			   uint64_t began)
+{
+	return began ? ticks_to_ns(&p->ticks, ticks_between(began, point->ticks)) : 0;
 }
 
 static uint32_t percent_since(const struct poller *p, const struct poller_device *pd,
-			      const struct figures_point *then, uint64_t now)
+			      const struct figures_point *then, const struct figures_point *now)
 {
-	uint64_t ended = pd->busy_ns - then->busy_ns, window = now - then->ns;
-	uint64_t sum = running_ns(p, pd, window);
+	uint64_t ended = now->busy_ns - then->busy_ns, window = now->ns - then->ns;
+	uint64_t sum = 0, before = 0, ns;
 	double busy;
+	uint32_t i;
 
-	/* Of those the first part was before. */
-	sum += ended > then->running_ns ? ended - then->running_ns : 0;
+	for (i = 0; i < FIGURES_LANES; i++) {
+		ns = at_work_ns(p, now, now->began[i]);
+		sum += ns < window ? ns : window;
+		if (then->began[i] != now->began[i])
+			before += at_work_ns(p, then, then->began[i]);
+	}
+	/* Of what has ended since the first part was before; what runs on is no part of it. */
+	sum += ended > before ? ended - before : 0;
 	busy = 100.0 * (double)sum / ((double)window * (pd->lanes_now ? pd->lanes_now : 1));
 	return busy < 100 ? (uint32_t)(busy + 0.5) : 100;
 }
@@ -109,9 +123,9 @@ static void look_at(const struct poller *p, struct poller_device *pd, uint64_t n
 	/* Nothing ran since, or somebody would have looked. */
 	if (now - f->look.ns >= SECOND)
 		f->mark = f->look;
-	f->look = (struct figures_point){ now, pd->busy_ns, running_ns(p, pd, UINT64_MAX) };
+	take_point(p, pd, now, &f->look);
 	if (now - f->mark.ns >= SECOND / 2)
-		f->busy = percent_since(p, pd, &f->mark, now);
+		f->busy = percent_since(p, pd, &f->mark, &f->look);
 	if (now - f->mark.ns >= SECOND)
 		f->mark = f->look;
 }

@@ -17,11 +17,19 @@
 struct poller;
 struct poller_device;
 
-/* What a device's lanes had done at a time; @running_ns: by tasks that had not ended. */
+#define FIGURES_LANES	64u
+
+/**
+ * struct figures_point - what a device's lanes had done at a time
+ * @ticks:	the same
+ * @busy_ns:	by tasks that had ended
+ * @began:	of each lane: since when it was at work on its first task, in ticks; 0: it was not
+ */
 struct figures_point {
 	uint64_t ns;
+	uint64_t ticks;
 	uint64_t busy_ns;
-	uint64_t running_ns;
+	uint64_t began[FIGURES_LANES];
 };
 
 /**

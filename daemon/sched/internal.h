@@ -123,6 +123,7 @@ struct sched_terms {
  * @later_next:	another one that was put off so, before it
  * @waited:	since it came it had a task wait that an idle device could have run
  * @picked_ns:	when a task of it was picked last
+ * @took_ns:	what its tasks have taken lately: see struct sched_flow
  * @active:	its place among its tenant's programs that have a task queued; else ~0
  * @by_due:	among which of them: see program.c
  * @patient:	its place among those that go by turns, by @until: when its first task should have
@@ -137,6 +138,7 @@ struct sched_program {
 	struct sched_flow *flow;
 	struct sched_account account;
 	uint64_t picked_ns;
+	uint64_t took_ns;
 	uint64_t context;
 	uint32_t active;
 	uint32_t running;
@@ -161,6 +163,8 @@ struct program_heap {
  * @account:	its start tag among tenants, in virtual time
  * @scale:	virtual time of one ns, in 2^-SCALE_BITS; valid if @scaled is the tree's
  *		version
+ * @took_ns:	the longest that a task of it had a lane for, halved with each that had it for less
+ * @charged:	what those of its tasks that run were charged, in virtual time
  * @first:	the task whose turn it is, while it is in the scheduler's heap
  * @used:	its tasks that are queued
  * @turns, @dues: its programs that have some; @nr_programs: of both
@@ -199,6 +203,8 @@ struct sched_flow {
 	uint16_t passed;	/* tasks in a row that went before its first one, see follow.c */
 	/* a cache line so far */
 	uint64_t device_ns;
+	uint64_t took_ns;
+	uint64_t charged;
 	struct program_heap turns, dues, patience;
 	uint32_t nr_programs, programs_size;
 	struct sched_flow *hash_next;
@@ -318,6 +324,9 @@ struct model_series {
 
 #define MODEL_LASTS	4
 
+/* Of tenants, by whose keys kernels of their programs are known: so few have others'. */
+#define MODEL_GROUPS	32u
+
 /* In the id of a record that devices which are alike share; its device is the first of them. */
 #define MODEL_SHARED	(1ull << 63)
 
@@ -327,7 +336,9 @@ struct sched_model {
 		uint64_t id;
 		struct model_record *record;	/* one of them */
 	} last[MODEL_LASTS];			/* looked up, by device */
-	uint32_t mask, used, own;	/* @own: of kernels of programs, of those used */
+	uint32_t mask, used;
+	/* Of those used, of kernels of programs: by group, and those beyond a group's part. */
+	uint32_t own[MODEL_GROUPS], own_more;
 	struct model_series *series;
 	uint32_t series_mask, nr_series;
 	uint64_t outliers;
@@ -543,6 +554,15 @@ struct graph_node *only_pick(struct sched *s, uint64_t now_ns);
 #define SCHED_CREDIT_NS	250000000ull
 /* Who comes does not begin by what a device had come to that nobody has used for so long. */
 #define SCHED_RECENT_NS	1000000000ull
+/*
+ * The credit of who has a task that @known_ns is what was learnt of: as far as its own have taken so
+ * much lately, or what fails at once would have that of a time that it never takes.
+ */
+static inline uint64_t sched_credit_ns(uint64_t known_ns, uint64_t took_ns)
+{
+	return SCHED_CREDIT_NS + (known_ns < took_ns ? known_ns : took_ns);
+}
+
 /* For all devices that there are; false: no memory. */
 bool level_room(const struct sched *s, struct sched_levels *l);
 void level_free(struct sched_levels *l);
@@ -639,9 +659,13 @@ static inline bool program_by_turn(const struct sched_flow *f, const struct sche
 	return !p->by_due && (!f->dues.nr || f->turns.v[0] == p);
 }
 
-/* Virtual times that have come to this begin anew; and no task alone takes them there. */
+/*
+ * Virtual times that have come to this begin anew; and no task alone takes them there, nor do all
+ * of a tenant that run by what they were charged.
+ */
 #define SCHED_FAR	(1ull << 62)
 #define SCHED_MOST	(SCHED_FAR >> 6)
+#define SCHED_MOST_CHARGED (SCHED_FAR >> 2)
 
 /* share.c */
 int share_set(struct sched *s, struct sched_flow *f, const struct sched_tenant *t);

@@ -22,8 +22,9 @@
 #define ALL_PART	32	/* of a run in the mean that has outliers, too */
 #define OUTLIERS	3	/* between two studies: it is a change */
 #define OWN_KEYS	64	/* that kernels of a tenant's programs share */
-#define OWN_GROUPS	32	/* of tenants, so that few of these have others' */
 #define OWN_RECORDS	(SCHED_MAX_RECORDS / 2)	/* of all of them */
+#define OWN_PART	(OWN_RECORDS / 2 / MODEL_GROUPS)	/* that each group has for itself */
+#define OWN_MOST	(OWN_RECORDS / 8)	/* that one can have, of what no other has so far */
 #define LONGEST		(1ull << 50)	/* ns that a run counts as, so that sums don't overflow */
 
 uint64_t sched_kernel_key(const struct graph_node *node)
@@ -35,7 +36,7 @@ uint64_t sched_kernel_key(const struct graph_node *node)
 	 * could be learnt of others would be crowded out.
 	 */
 	if (d->opcode == ARAX_OP_LAUNCH && d->kernel & ARAX_KERNEL_OWN) {
-		uint32_t group = (uint32_t)(d->tenant * 0x9e3779b97f4a7c15ull >> 32) % OWN_GROUPS;
+		uint32_t group = (uint32_t)(d->tenant * 0x9e3779b97f4a7c15ull >> 32) % MODEL_GROUPS;
 
 		return (uint64_t)(d->opcode + 1) << 32 | ARAX_KERNEL_OWN | group * OWN_KEYS |
 		       (d->context * 31 + d->kernel) % OWN_KEYS;
@@ -241,17 +242,37 @@ static bool make_room(struct sched_model *m)
 	return true;
 }
 
+static bool is_own(uint64_t id)
+{
+	return id >> 18 & ARAX_KERNEL_OWN;
+}
+
+/* See sched_kernel_key(). */
+static uint32_t group_of(uint64_t id)
+{
+	return (uint32_t)(id >> 18) / OWN_KEYS % MODEL_GROUPS;
+}
+
+/* One tenant's programs must not take what others' will need. */
+static bool own_room(const struct sched_model *m, uint64_t id)
+{
+	uint32_t has = m->own[group_of(id)];
+
+	return has < OWN_PART ||
+	       (has < OWN_MOST && m->own_more < OWN_RECORDS - MODEL_GROUPS * OWN_PART);
+}
+
 static __attribute__((cold)) struct model_record *record_new(struct sched_model *m, uint64_t id)
 {
-	bool own = id >> 18 & ARAX_KERNEL_OWN;
 	struct model_record *r;
 
-	if ((own && m->own >= OWN_RECORDS) || !make_room(m))
+	if ((is_own(id) && !own_room(m, id)) || !make_room(m))
 		return NULL;
 	r = slot(m, id);
 	*r = (struct model_record){ .id = id, .limit_ns = UINT64_MAX };
 	m->used++;
-	m->own += own;
+	if (is_own(id))
+		m->own_more += m->own[group_of(id)]++ >= OWN_PART;
 	return r;
 }
 

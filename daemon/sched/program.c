@@ -503,8 +503,9 @@ static struct sched_terms terms_of(struct sched *s, const struct sched_flow *f,
 	uint32_t step = (uint32_t)priority_step(n->d.priority);
 
 	return (struct sched_terms){
-		.credit = SCHED_CREDIT_NS +
-			  model_predict_ns(&s->model, model_id(task_kind(n), device)),
+		.credit = sched_credit_ns(model_predict_ns(&s->model,
+							   model_id(task_kind(n), device)),
+					  p->took_ns),
 		.head = step_of(f, p, step) * SCHED_AGE_NS,
 		.waited = p->waited,
 	};

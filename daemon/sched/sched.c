@@ -386,11 +386,11 @@ static uint64_t level_farthest(const struct sched *s)
 	return most;
 }
 
-/* For a task of @ns.  Its own next task may have been charged for more than it takes, lately. */
+/* For a task of @ns, as was learnt.  One before it may have been charged for more than it took. */
 static struct sched_terms flow_terms(struct sched *s, struct sched_flow *f, uint64_t ns)
 {
 	return (struct sched_terms){
-		.credit = virtual_ns(s, f, SCHED_CREDIT_NS + ns),
+		.credit = virtual_ns(s, f, sched_credit_ns(ns, f->took_ns)),
 		.waited = f->waited,
 	};
 }
@@ -551,16 +551,16 @@ uint64_t sched_tenant_device_ns(const struct sched *s, uint64_t tenant)
 	return f ? f->device_ns + (f == s->owing ? s->owing_ns : 0) : 0;
 }
 
-/* Counted from @base; who is furthest ahead is so by half of SCHED_FAR, for others to come there, too. */
+/* Counted from @base; who is furthest ahead is so by a fourth of SCHED_FAR, for others to come there, too. */
 static uint64_t rebased(uint64_t vtime, uint64_t base)
 {
 	vtime -= vtime < base ? vtime : base;
-	return vtime < SCHED_FAR / 2 ? vtime : SCHED_FAR / 2;
+	return vtime < SCHED_FAR / 4 ? vtime : SCHED_FAR / 4;
 }
 
 /*
- * Virtual times have come to SCHED_FAR, so all begin anew: as far from each other as they are, as what
- * runs has been charged for, and what it did not take is given back.
+ * Virtual times have come to SCHED_FAR, so all begin anew: as far from each other as they are without
+ * what was charged for what runs, which stays as it is: it will be given back, and replaced.
  */
 static __attribute__((cold, noinline)) void rebase(struct sched *s)
 {
@@ -569,11 +569,11 @@ static __attribute__((cold, noinline)) void rebase(struct sched *s)
 
 	for (uint32_t i = 0; i <= s->bucket_mask; i++)
 		for (const struct sched_flow *f = s->buckets[i]; f; f = f->hash_next)
-			if ((f->used || f->running) && f->account.vtime < base)
-				base = f->account.vtime;
+			if ((f->used || f->running) && f->account.vtime - f->charged < base)
+				base = f->account.vtime - f->charged;
 	for (uint32_t i = 0; i <= s->bucket_mask; i++)
 		for (struct sched_flow *f = s->buckets[i]; f; f = f->hash_next)
-			f->account.vtime = rebased(f->account.vtime, base);
+			f->account.vtime = rebased(f->account.vtime - f->charged, base) + f->charged;
 	for (uint32_t i = 0; i < l->nr; i++) {
 		l->of[i].at = rebased(l->of[i].at, base);
 		l->of[i].held = rebased(l->of[i].held, base);
@@ -1507,6 +1507,24 @@ static uint64_t capacity_take(struct sched *s, struct graph_node *n, uint64_t la
 	return at > begin ? at - begin : 0;
 }
 
+/* @n runs, and is charged @ns until it is known how long it has. */
+static void charge_for_now(struct sched *s, struct graph_node *n, uint64_t ns)
+{
+	struct sched_flow *f = n->sched.flow;
+	uint64_t v = virtual_ns(s, f, ns), room = SCHED_MOST_CHARGED - f->charged;
+
+	n->sched.charged = v < room ? v : room;
+	f->charged += n->sched.charged;
+	f->account.vtime += n->sched.charged;
+}
+
+/* That is known now. */
+static inline void uncharge(struct sched_flow *f, const struct graph_node *n)
+{
+	f->charged -= n->sched.charged;
+	f->account.vtime -= n->sched.charged;
+}
+
 /* It was, or booked: what that means for its tenant and its device. */
 static void placed(struct sched *s, struct graph_node *n, uint32_t lane, uint64_t now_ns)
 {
@@ -1534,8 +1552,7 @@ static void placed(struct sched *s, struct graph_node *n, uint32_t lane, uint64_
 		level_lift(s, &s->levels, &f->account, n->device, &terms, 0);
 	}
 	level_begins(&s->levels.of[n->device], &f->account);
-	n->sched.charged = virtual_ns(s, f, predicted);
-	f->account.vtime += n->sched.charged;
+	charge_for_now(s, n, predicted);
 	program_picked(s, f, n, predicted, now_ns);
 	if (f->capped)
 		cap_charge(s, f, predicted, 0, 0);
@@ -1686,9 +1703,7 @@ static inline void charge_ran(struct sched *s, const struct graph_node *node, ui
 	struct sched_flow *f = node->sched.flow;
 
 	f->account.vtime += virtual_ns(s, f, run_ns);
-	/* It is less where all have begun anew since then. */
-	f->account.vtime -= f->account.vtime < node->sched.charged ? f->account.vtime :
-								     node->sched.charged;
+	uncharge(f, node);
 	program_charge(f, node->sched.program, run_ns - guess);
 	if (!f->capped)
 		return;
@@ -1702,6 +1717,18 @@ void sched_leave(struct sched *s, struct graph_node *node, uint64_t run_ns)
 	lane_give(s, node, run_ns);
 	node->sched.left = true;
 	s->stuck = false;
+}
+
+static inline uint64_t taken(uint64_t took_ns, uint64_t run_ns)
+{
+	return run_ns > took_ns / 2 ? run_ns : took_ns / 2;
+}
+
+/* It has had its lane for so long. */
+static inline void has_taken(struct sched_flow *f, struct sched_program *p, uint64_t run_ns)
+{
+	f->took_ns = taken(f->took_ns, run_ns);
+	p->took_ns = taken(p->took_ns, run_ns);
 }
 
 static inline void charge_task(struct sched *s, const struct graph_node *node, uint64_t run_ns)
@@ -1721,6 +1748,7 @@ void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 	if (__builtin_expect(!node->sched.left, 1))
 		lane_give(s, node, run_ns);
 	charge_task(s, node, run_ns);
+	has_taken(f, p, run_ns);
 	f->device_ns += run_ns;
 	p->running--;
 	f->running--;
@@ -1780,7 +1808,9 @@ void sched_progress(struct sched *s, struct graph_node *node, uint64_t ran_ns, u
 	told_time(s, now_ns);
 	ran_ns += !ran_ns;
 	charge_task(s, node, ran_ns);
-	node->sched.charged = virtual_ns(s, f, ran_ns);
+	/* Which is what it is charged still. */
+	f->account.vtime -= virtual_ns(s, f, ran_ns);
+	charge_for_now(s, node, ran_ns);
 	/* What is known now is how long it has run: nothing is booked behind what is past that. */
 	if (!node->sched.predicted_ns)
 		s->devices[node->device].lane[node->sched.lane].unsure--;
@@ -1834,6 +1864,7 @@ int sched_put_back(struct sched *s, struct graph_node *node, uint64_t ran_ns, ui
 	told_time(s, now_ns);
 	lane_give(s, node, ran_ns);
 	charge_task(s, node, ran_ns);
+	has_taken(f, node->sched.program, ran_ns);
 	f->device_ns += ran_ns;
 	node->sched.program->running--;
 	f->running--;

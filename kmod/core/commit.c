@@ -53,7 +53,8 @@ struct ended {
 	const struct arax_commit_entry *from;
 	s32 result;
 	u32 dirty;
-	bool stale;		/* all was well, but for a buffer that was revoked meanwhile */
+	bool here;		/* the mediator says that all was well, and it is not */
+	u64 origin;		/* ... then: as it depends on this one; 0: a buffer of its was revoked */
 };
 
 static bool silent(const struct core_task *t, s32 result)
@@ -296,8 +297,8 @@ static void read_result(struct core_client *c, const struct ended *e, struct cor
 	r->origin = core_read_once(s->origin);
 	r->device = core_read_once(s->device);
 	r->failure = 0;
-	if (e->stale)
-		r->origin = 0;
+	if (e->here)
+		r->origin = e->origin;
 	else if (r->result)
 		read_failure(c, s, r);
 }
@@ -333,7 +334,7 @@ static core_noinline void post_some(struct core *core, const struct ended *e, u3
 	}
 	for (i = 0; i < n; i++)
 		/* With a number, or as another one's: the mediator's graph knows of it. */
-		if (r[i].result && !r[i].failure && !r[i].origin)
+		if (r[i].result && !r[i].failure && !r[i].origin && !e[i].here)
 			core_fail_mark(core, e[i].task);
 }
 
@@ -385,6 +386,8 @@ static inline void end_run(struct core *core, const struct ended *e, u32 n, bool
 		finish(core, e[i].task, e[i].result, e[i].dirty, g);
 		release(e[i].task, g);
 	}
+	if (!core_likely(!c->fail_ended))
+		core_fail_have_ended(core, c);
 	prefetch_places(c, n);
 	account(c, &a);
 	core_uncharge_tasks(core, c->tenant, c->user, n);
@@ -401,6 +404,24 @@ bool core_uses_revoked(const struct core_task *t)
 		if (t->buffers[i]->revoked)
 			return true;
 	return false;
+}
+
+/* Of one that the mediator says is well. */
+static core_noinline void judge_ended(struct core *core, struct ended *e)
+{
+	struct core_task *t = e->task;
+
+	if (core_uses_revoked(t)) {
+		e->result = -ESTALE;
+		e->origin = 0;
+		core_fail_mark_ended(core, t);
+	} else if (core_fail_reaches_ended(core, t)) {
+		e->result = -ECANCELED;
+		e->origin = t->client->fail_origin;
+	} else {
+		return;
+	}
+	e->here = true;
 }
 
 static inline s32 result_of(s32 said)
@@ -433,9 +454,9 @@ static u32 commit_group(struct core *core, const struct arax_commit_entry *e, u3
 		ended[nr].task = t;
 		ended[nr].from = x;
 		ended[nr].result = result_of(core_read_once(x->result));
-		ended[nr].stale = !ended[nr].result && core_uses_revoked(t);
-		if (ended[nr].stale)
-			ended[nr].result = -ESTALE;
+		ended[nr].here = false;
+		if (!core_likely(!(core->nr_revoked | client->fail_ended)) && !ended[nr].result)
+			judge_ended(core, &ended[nr]);
 		ended[nr].dirty = core_read_once(x->dirty);
 		well &= !ended[nr].result && !(t->d.flags & ARAX_TASK_SILENT);
 		nr++;

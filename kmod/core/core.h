@@ -276,11 +276,13 @@ struct core_extent {
 	u64 end;
 };
 
-/* Tasks with from < order <= to came behind a failure; see fail.c. */
+/* Tasks with from < order <= to came behind a failure, those dispatched aside; see fail.c. */
 struct core_poison {
 	u64 mark;
 	u64 from;
 	u64 to;
+	u64 ended;		/* the same mark, if it is of one that had been dispatched */
+	u32 ended_to;		/* ... then, of dispatched ones: those submitted before this place */
 };
 
 #define CORE_PROMISES	4
@@ -425,7 +427,8 @@ struct core_task {
 	bool canceled;		/* the client asked while it was dispatched */
 	bool ranged;		/* its ranges are known */
 
-	struct arax_dispatch d ____cacheline_aligned;	/* as it is, or will be, in the dispatch ring */
+	/* As it is, or will be, in the dispatch ring; d.seq: its place in the client's. */
+	struct arax_dispatch d ____cacheline_aligned;
 
 	struct core_buffer **buffers ____cacheline_aligned;
 	struct arax_dispatch_range *ranges;
@@ -480,6 +483,7 @@ struct core_client {
 	bool noted;		/* the mediator knows, or need not; core->dispatch */
 	bool judged;		/* since the last detach, see lost.c; core->dispatch */
 	bool ready;		/* context-init is done; written under core->dispatch */
+	bool fail_ended;	/* what failed may concern dispatched ones, see fail.c; core->dispatch */
 	u32 dead;		/* 0 or errno; core->dispatch */
 	u32 gid;
 	/*
@@ -519,7 +523,7 @@ struct core_client {
 	u32 queues_wait;	/* not 0: there are or were some with ARAX_QUEUE_WAIT */
 	bool awaits_room;	/* the next entry is of one, and there was none for it; any thread reads */
 	bool orphaned;		/* it was when a mediator died, whoever reads; core->dispatch writes */
-	u32 orphans_end;	/* it is over here at the latest; core->dispatch */
+	u32 orphans_end;	/* what was published then ends before this; core->dispatch */
 	struct core_queue *last_queue;	/* that a task was submitted to, or NULL */
 	struct core_handles handles;
 	u32 nr[CORE_TIMELINE + 1];
@@ -556,6 +560,7 @@ struct core_client {
 	u64 fail_mark;		/* see fail.c; 0: no failure to pass on */
 	u64 fail_origin;
 	u64 fail_last;		/* order of the last task that it may concern */
+	u32 fail_ended_to;	/* of dispatched ones: they were submitted before this place */
 	struct core_poison fail_any;	/* any bytes */
 };
 
@@ -1183,6 +1188,15 @@ void core_fail_mark(struct core *core, struct core_task *t);
 bool core_fail_reaches(struct core *core, struct core_task *t, struct core_garbage *g);
 /* None of the client's tasks is queued from before the last failure. */
 void core_fail_end(struct core *core, struct core_client *c);
+/*
+ * t, which is dispatched, fails by what the mediator's graph can't know of: so it has its dependents
+ * run.  Before it leaves its list.
+ */
+void core_fail_mark_ended(struct core *core, struct core_task *t);
+/* Whether t, which was dispatched and would end well, depends on such a one; then it is one, too. */
+bool core_fail_reaches_ended(struct core *core, struct core_task *t);
+/* Some of the client's have left that list. */
+void core_fail_have_ended(struct core *core, struct core_client *c);
 /* Is any task of the client queued, examined or not? */
 bool core_has_queued(const struct core_client *c);
 

@@ -12,6 +12,11 @@
  * A mark holds for tasks queued behind the failed one until it failed.  They are
  * held against it when their turn to be dispatched comes: nobody walks the queue
  * because a task in front of it has failed.
+ *
+ * What the mediator has committed as well may fail here nevertheless, as a buffer was
+ * revoked.  Then its graph has the dependents run that have been dispatched, so they are
+ * held against the marks when they are committed.  All of them come behind the failed one:
+ * what was before it, and touches the same, had ended before it began.
  */
 #include "core.h"
 
@@ -30,22 +35,41 @@ static void begin(struct core *core, struct core_client *c, u64 origin)
 	c->fail_mark = ++core->poison;
 	c->fail_origin = origin;
 	c->fail_last = 0;
+	c->fail_ended = false;
 	c->fail_any = (struct core_poison) { 0 };
 	core->nr_marking++;
 }
 
+/* Whether some that are dispatched may depend on what had been, and failed. */
+static bool ended_concerns(const struct core_client *c)
+{
+	const struct clist *first = c->dispatched.next;
+
+	/* A cancel's. */
+	if (first == &c->cursor)
+		first = first->next;
+	return c->fail_ended && first != &c->dispatched &&
+	       (s32)(clist_entry(first, struct core_task, node)->d.seq - c->fail_ended_to) < 0;
+}
+
 void core_fail_end(struct core *core, struct core_client *c)
 {
-	if (!c->fail_mark)
+	/* Nothing is committed without a mediator. */
+	if (!c->fail_mark || (core->state == CORE_LIVE && ended_concerns(c)))
 		return;
 	c->fail_mark = 0;
+	c->fail_ended = false;
 	/* While anybody's marks count, those on shared buffers may be his. */
 	if (!--core->nr_marking)
 		core->poison_dead = core->poison;
 }
 
-static void poison(struct core_client *c, struct core_poison *p, u64 from, u64 to)
+static void poison(struct core_client *c, struct core_poison *p, u64 from, u64 to, bool ended)
 {
+	if (ended) {
+		p->ended = c->fail_mark;
+		p->ended_to = c->fail_ended_to;
+	}
 	if (p->mark != c->fail_mark) {
 		p->mark = c->fail_mark;
 		p->from = from;
@@ -58,14 +82,16 @@ static void poison(struct core_client *c, struct core_poison *p, u64 from, u64 t
 		p->to = to;
 }
 
-/* Up to which order, or 0: t is not behind what left the mark. */
+/* Up to which order, or 0: t is not behind what left the mark.  Of one dispatched: whether. */
 static u64 poisoned(const struct core_client *c, const struct core_poison *p,
 		    const struct core_task *t)
 {
+	if (t->state == CORE_TASK_DISPATCHED && core_likely(c->core->state == CORE_LIVE))
+		return p->ended == c->fail_mark && (s32)(t->d.seq - p->ended_to) < 0;
 	return p->mark == c->fail_mark && p->from < t->order && t->order <= p->to ? p->to : 0;
 }
 
-static void poison_task(struct core *core, struct core_task *t, u64 to)
+static void poison_task(struct core *core, struct core_task *t, u64 to, bool ended)
 {
 	struct core_client *c = t->client;
 	/* While they are settled all are queued, and ordered as they are looked at. */
@@ -76,9 +102,9 @@ static void poison_task(struct core *core, struct core_task *t, u64 to)
 
 	if (c->fail_last < to)
 		c->fail_last = to;
-	poison(c, &t->queue->poison, from, to);
+	poison(c, &t->queue->poison, from, to, ended);
 	if (t->d.flags & ARAX_TASK_BARRIER)
-		poison(c, &t->queue->barrier_poison, from, to);
+		poison(c, &t->queue->barrier_poison, from, to, ended);
 	for (i = 0; i < t->d.nr_ranges; i++) {
 		struct core_buffer *buf = t->buffers[i];
 		const struct arax_dispatch_range *r = &t->ranges[i];
@@ -88,13 +114,13 @@ static void poison_task(struct core *core, struct core_task *t, u64 to)
 		if (buf->poison.mark != c->fail_mark) {
 			if (buf->poison.mark > core->poison_dead) {
 				/* Another context's, who shares the buffer. */
-				poison(c, &c->fail_any, from, to);
+				poison(c, &c->fail_any, from, to, ended);
 				continue;
 			}
 			buf->nr_poisoned[0] = 0;
 			buf->nr_poisoned[1] = 0;
 		}
-		poison(c, &buf->poison, from, to);
+		poison(c, &buf->poison, from, to, ended);
 		core_extent_add(buf->poisoned[flow], &buf->nr_poisoned[flow], r->offset,
 				core_range_end(r));
 	}
@@ -152,7 +178,7 @@ void core_fail_mark(struct core *core, struct core_task *t)
 		core_tag_undispatched(core, t);
 	if (!c->fail_mark)
 		begin(core, c, t->d.tag);
-	poison_task(core, t, core->state == CORE_QUIESCED ? ~0ull : c->queue_order);
+	poison_task(core, t, core->state == CORE_QUIESCED ? ~0ull : c->queue_order, false);
 }
 
 bool core_fail_reaches(struct core *core, struct core_task *t, struct core_garbage *g)
@@ -165,7 +191,34 @@ bool core_fail_reaches(struct core *core, struct core_task *t, struct core_garba
 		return false;
 	r.origin = c->fail_origin;
 	/* Its own dependents are failed as long as that which failed it counts. */
-	poison_task(core, t, to);
+	poison_task(core, t, to, false);
 	core_complete(core, t, &r, g);
 	return true;
+}
+
+void core_fail_mark_ended(struct core *core, struct core_task *t)
+{
+	struct core_client *c = t->client;
+
+	if (!c->fail_mark)
+		begin(core, c, t->d.tag);
+	/* Who submits more from now on may know. */
+	c->fail_ended_to = core_read_once(c->sq_head);
+	c->fail_ended = true;
+	poison_task(core, t, c->queue_order, true);
+}
+
+bool core_fail_reaches_ended(struct core *core, struct core_task *t)
+{
+	if (!t->client->fail_ended || !depends(t->client, t))
+		return false;
+	core_fail_mark_ended(core, t);
+	return true;
+}
+
+void core_fail_have_ended(struct core *core, struct core_client *c)
+{
+	/* Those queued are looked at when they are dispatched. */
+	if (c->fail_ended && !ended_concerns(c) && !core_has_queued(c))
+		core_fail_end(core, c);
 }

@@ -708,15 +708,18 @@ static bool waits(const struct prepared *p)
 
 /*
  * They waited for room when a mediator died.  What failed with it fails who depends on it as far as
- * that is here, and these may: so they end with it, as if they had begun.
+ * that is here, and these may: so they end with it, as if they had begun.  What was published since
+ * then waits on.
  */
-static core_cold void fail_orphans(struct prepared *p, u32 n)
+static core_cold void fail_orphans(struct core_client *c, struct prepared *p, u32 n)
 {
-	u32 i;
+	u32 i, pos = c->sq_head - n;
 
-	for (i = 0; i < n; i++)
+	for (i = 0; i < n && (s32)(pos + i - c->orphans_end) < 0; i++)
 		if (waits(&p[i]))
 			p[i].error = -EOWNERDEAD;
+	if ((s32)(c->sq_head - c->orphans_end) >= 0)
+		core_write_once(c->orphaned, false);
 }
 
 /*
@@ -749,7 +752,7 @@ static bool enqueue(struct core_client *c, struct prepared *p, u32 n, struct cor
 	/* Once a batch: the clock costs as much as a task. */
 	u64 now = core->ops->now ? core->ops->now(core) : core_now_ns();
 	bool all = admit(c, p, n), is_free = core_dispatch_is_free(c), looked = true;
-	u32 i;
+	u32 i, pos = c->sq_head - n;
 
 	for (i = 0; i < n; i++) {
 		struct core_task *t = p[i].task;
@@ -760,6 +763,7 @@ static bool enqueue(struct core_client *c, struct prepared *p, u32 n, struct cor
 			continue;
 		}
 		t->d.submit_ns = now;
+		t->d.seq = pos + i;
 		if (t->queue->target_ns && !t->d.deadline_ns) {
 			t->d.deadline_ns = now + t->queue->target_ns;
 			t->d.flags |= ARAX_DISPATCH_TARGET;
@@ -791,15 +795,43 @@ static bool enqueue(struct core_client *c, struct prepared *p, u32 n, struct cor
 	return looked;
 }
 
-void core_orphan(struct core_client *c)
+/* Or was, and the place has been used anew since. */
+static bool was_published(const struct core_client *c, u32 pos)
 {
-	if (!core_read_once(c->awaits_room))
-		return;
-	core_write_once(c->orphaned, true);
-	c->orphans_end = core_read_once(c->sq_head) + c->depth;
+	const struct arax_task *t = (const void *)(c->region + c->layout.sq_offset +
+				     (size_t)(pos & (c->depth - 1)) * c->entry_size);
+
+	/* Pairs with the client's release when it publishes the entry. */
+	return (s32)(core_load_acquire(&t->seq) - (pos + 1)) >= 0;
 }
 
-/* With client->lock held.  Is all through that was there then?  No more can have been than fits. */
+/*
+ * The first place from which on nothing is published.  They are in a row, unless a client harms itself,
+ * and it may have as many as fit: too many to look at each here.
+ */
+static u32 end_of_published(const struct core_client *c)
+{
+	u32 pos = core_read_once(c->sq_head), least = 0, most = c->depth, middle;
+
+	while (least < most) {
+		middle = (least + most) / 2;
+		if (was_published(c, pos + middle))
+			least = middle + 1;
+		else
+			most = middle;
+	}
+	return pos + least;
+}
+
+void core_orphan(struct core_client *c)
+{
+	if (!core_read_once(c->awaits_room) || !c->region)
+		return;
+	c->orphans_end = end_of_published(c);
+	core_write_once(c->orphaned, true);
+}
+
+/* With client->lock held.  Is all through that was there then? */
 static core_cold void forget_orphans(struct core_client *c)
 {
 	core_spin_lock(&c->core->dispatch);
@@ -840,7 +872,7 @@ static int submit_locked(struct core_client *c, u32 max)
 			core_spin_lock(&core->dispatch);
 			want = n;
 			if (c->orphaned)
-				fail_orphans(p, n);
+				fail_orphans(c, p, n);
 			if (c->queues_wait && !c->dead)
 				n = give_back(c, p, n, &g);
 			if (n < want)

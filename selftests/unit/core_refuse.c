@@ -593,12 +593,11 @@ START_TEST(waiting_when_all_fails)
 }
 END_TEST
 
-/* Nor does it go on for ever for who has always something more in its ring. */
+/* What was published since is none of it, though there is no end of that. */
 START_TEST(waiting_is_over_at_last)
 {
 	struct bench b = set_up();
 	u32 i, waits[2];
-	const u32 depth = b.cl->c->depth;
 
 	/* Each is put there before the one before it has ended, and depends on none of these. */
 	for (i = 0; i < 2; i++)
@@ -612,15 +611,56 @@ START_TEST(waiting_is_over_at_last)
 	fx_die(b.fx);
 	ck_assert_int_eq(fx_attach(b.fx, ARAX_ATTACH_RECOVER), 0);
 	fx_expect(b.cl, 0, -EOWNERDEAD);
-	for (i = 1; i <= depth; i++) {
+	for (i = 1; i <= 2; i++) {
 		ck_assert_int_eq(fx_submit(b.cl, 1), 1);
 		fx_expect(b.cl, i, -EOWNERDEAD);
 		push_marker(&b, i + 2, waits[i & 1]);
 	}
 	ck_assert_int_eq(fx_submit(b.cl, 1), 1);
-	expect_runs(&b, depth + 1);
+	expect_runs(&b, 3);
 	ck_assert_int_eq(fx_submit(b.cl, 1), 1);
-	expect_runs(&b, depth + 2);
+	expect_runs(&b, 4);
+	set_tasks_max(&b, ARAX_LIMIT_MAX);
+	tear_down(&b);
+}
+END_TEST
+
+/*
+ * The same where they are taken together: of those that came later who depends on such a one fails
+ * with it, and the others run, or wait for room.
+ */
+START_TEST(waiting_beside_later_ones)
+{
+	struct bench b = set_up();
+	u32 i, waits[2], round, at = 0;
+
+	for (i = 0; i < 2; i++)
+		waits[i] = fx_queue(b.cl, ARAX_QUEUE_IN_ORDER | ARAX_QUEUE_WAIT);
+	/* Also where the ring has been gone round in between. */
+	for (round = 0; round < 2 * b.cl->c->depth / 7; round++, at += 7) {
+		set_tasks_max(&b, 1);
+		for (i = 0; i < 3; i++)
+			push_marker(&b, at + i, waits[0]);
+		ck_assert_int_eq(fx_submit(b.cl, 3), 1);
+		ck_assert_int_eq(fx_submit(b.cl, 2), -EAGAIN);
+		fx_start(b.fx, fx_expect_task(b.fx, at));
+		fx_die(b.fx);
+		ck_assert_int_eq(fx_attach(b.fx, ARAX_ATTACH_RECOVER), 0);
+		fx_expect(b.cl, at, -EOWNERDEAD);
+		push_marker(&b, at + 3, waits[1]);
+		push_marker(&b, at + 4, waits[0]);
+		push_marker(&b, at + 5, waits[1]);
+		push_marker(&b, at + 6, waits[1]);
+		set_tasks_max(&b, 5);
+		ck_assert_int_eq(fx_submit(b.cl, 7), 5);
+		ck_assert_int_eq(fx_submit(b.cl, 7), 1);
+		fx_expect(b.cl, at + 1, -EOWNERDEAD);
+		fx_expect(b.cl, at + 2, -EOWNERDEAD);
+		fx_expect(b.cl, at + 4, -ECANCELED);
+		expect_runs(&b, at + 3);
+		expect_runs(&b, at + 5);
+		expect_runs(&b, at + 6);
+	}
 	set_tasks_max(&b, ARAX_LIMIT_MAX);
 	tear_down(&b);
 }
@@ -750,6 +790,7 @@ Suite *core_refuse_suite(void)
 	tcase_add_loop_test(tc, waiting_when_it_dies, 0, 3);
 	tcase_add_loop_test(tc, waiting_when_all_fails, 0, 3);
 	tcase_add_test(tc, waiting_is_over_at_last);
+	tcase_add_test(tc, waiting_beside_later_ones);
 	tcase_add_loop_test(tc, waits_with_much, 0, 2);
 	tcase_add_test(tc, revoked);
 	tcase_add_test(tc, signals);

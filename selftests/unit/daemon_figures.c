@@ -22,6 +22,8 @@
 #define BYTES	(1u << 20)
 
 #define CORES	"loop { inline_us = 0 }\ncpu { groups = { \"0\" } }\n"
+#define TWO	"loop { inline_us = 0 }\ncpu { enable = false }\n" \
+		"backend \"sim\" { options = { \"devices=1\", \"lanes=2\", \"base-us=1\" } }\n"
 #define MEMORY	"cpu { enable = false }\n" \
 		"backend \"sim\" { options = { \"devices=1\", \"lanes=1\", \"memory=8388608\", " \
 		"\"base-us=1\", \"latency-us=1\" } }\n"
@@ -168,6 +170,33 @@ START_TEST(short_ones_are_busy_too)
 	dev = figures();
 	ck_assert_uint_gt(dev.busy, 15);
 	ck_assert_uint_lt(dev.busy, 85);
+	down();
+}
+END_TEST
+
+/* Beside one that takes for ever short ones count as well, and there is no more than there was. */
+START_TEST(short_ones_are_busy_beside_a_long_one)
+{
+	uint32_t other, i;
+	struct arax_device dev;
+	uint64_t until;
+
+	up(TWO);
+	other = client_buffer(&c, BYTES, NULL, NULL);
+	client_spin(&c, kernel, queue, other, 8000000);
+	client_publish(&c);
+	usleep(3000000);
+	dev = figures();
+	ck_assert_uint_gt(dev.busy, 40);
+	ck_assert_uint_lt(dev.busy, 60);
+	until = wait_now_ns() + 2200000000u;
+	for (i = 0; wait_now_ns() < until; i++) {
+		spin(20000);
+		await();
+	}
+	dev = figures();
+	ck_assert_uint_gt(dev.busy, 75);
+	await();
 	down();
 }
 END_TEST
@@ -482,6 +511,7 @@ int main(void)
 	tcase_add_test(t, busy_is_of_the_last_second);
 	tcase_add_test(t, short_ones_are_busy_too);
 	tcase_add_test(t, who_stood_aside_is_busy_where_it_is);
+	tcase_add_test(t, short_ones_are_busy_beside_a_long_one);
 	tcase_add_test(t, memory_in_use);
 	tcase_add_test(t, a_vendors_are_told);
 	tcase_add_test(t, nobody_waits_for_it);

@@ -660,6 +660,48 @@ START_TEST(learnt_links_are_weighed)
 }
 END_TEST
 
+/* All that one tenant's own kernels can have learnt of them; returns of how many that was so. */
+static uint32_t learn_all(uint64_t tenant)
+{
+	uint32_t known = 0;
+
+	for (uint32_t i = 0; i < 64 * 63 * 16; i++) {
+		struct graph_node n = { .d = {
+			.opcode = ARAX_OP_LAUNCH, .kernel = ARAX_KERNEL_OWN | i % 64,
+			.tenant = tenant, .context = 1,
+		} };
+		const uint64_t key = sched_kernel_key(&n), work = 1ull << i / 64 % 63;
+		const uint32_t device = i / 64 / 63;
+
+		for (int k = 0; k < 3; k++)
+			sched_observe(s, key, device, work, 1000 + i);
+		known += sched_predict_ns(s, key, device, work) > 0;
+	}
+	return known;
+}
+
+/* Whoever runs kernels of his own for all sizes on many devices leaves room for others to do so. */
+START_TEST(one_tenant_leaves_others_room)
+{
+	uint32_t first = learn_all(1), all = first;
+
+	ck_assert_uint_ge(first, SCHED_MAX_RECORDS / 32);
+	ck_assert_uint_lt(first, SCHED_MAX_RECORDS / 8);
+	/* However many there are, as long as they don't share keys. */
+	for (uint64_t tenant = 2; tenant < 12; tenant++) {
+		uint32_t known = learn_all(tenant);
+
+		ck_assert_uint_ge(known, SCHED_MAX_RECORDS / 128);
+		all += known;
+	}
+	ck_assert_uint_le(all, SCHED_MAX_RECORDS / 2);
+	/* What is everybody's has the rest. */
+	for (uint64_t i = 1; i <= SCHED_MAX_RECORDS / 2; i++)
+		sched_observe(s, i, 0, 1, 1000);
+	ck_assert_uint_eq(sched_estimate(s, SCHED_MAX_RECORDS / 2, 0, 1).runs, 1);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("sched_model");
@@ -677,6 +719,7 @@ int main(void)
 	tcase_add_test(c, outliers_are_left_out);
 	tcase_add_test(c, noise_is_not_an_outlier);
 	tcase_add_test(c, eft_needs_no_trial_of_what_it_can_tell);
+	tcase_add_test(c, one_tenant_leaves_others_room);
 	tcase_add_test(c, links_are_measured);
 	tcase_add_test(c, learnt_links_are_weighed);
 	tcase_add_test(c, what_is_exported_can_be_imported);
