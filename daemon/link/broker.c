@@ -28,6 +28,7 @@
 #define IDLE_NS		5000000000u	/* so long one may be without rings where places are few */
 #define IDLE_LOOK_NS	500000000u
 #define PAUSE_MS	5		/* between two looks whether it is over */
+#define BARRED_MS	100		/* and whether those who may not connect may again */
 #define INIT_MS		1		/* and whether there is room for a context that waits */
 #define LISTEN_AGAIN_NS	100000000u	/* after descriptors or memory gave out */
 #define FOREIGN_SHARE	16	/* of our descriptors those of a user that may wait to be closed */
@@ -399,13 +400,50 @@ static void complain_refused(struct broker *b, const struct ucred *peer, int err
 		   log_errno(err), log_str("limit", limit), log_u64("unsaid", unsaid));
 }
 
-/* As broker_close_foreign(), once @msg has been sent. */
-static void broker_close_told(struct broker *b, uid_t uid, int fd, const struct arax_msg *msg)
+/*
+ * Who has as much to be closed as may wait has as much again by being refused, if he sends it before
+ * that: there is no end to it but that he can't connect.  Who is in the queue by now is still to come.
+ */
+static void bar_if_full(struct broker *b, uid_t uid)
+{
+	uint64_t unsaid;
+	int err;
+
+	if (closer_state(b->closer, uid) == CLOSER_ROOM)
+		return;
+	err = barred_add(&b->barred, b->path, uid);
+	if (!err || err == -EEXIST || !complaints_say(&b->unbarred, uid, monotonic_ns(), &unsaid))
+		return;
+	log_warn("a user who sends descriptors that take long to close can't be kept from connecting",
+		 log_u64("uid", uid), log_errno(err), log_u64("unsaid", unsaid),
+		 log_str("remedy", "have the socket where files have access lists (tmpfs), or end that user's programs"));
+}
+
+static void look_at_barred(struct broker *b)
+{
+	uint64_t now;
+
+	if (!b->barred.nr)
+		return;
+	now = monotonic_ns();
+	if (now - b->looked_barred_ns < BARRED_MS * 1000000ull)
+		return;
+	b->looked_barred_ns = now;
+	for (uint32_t i = b->barred.nr; i--;)
+		if (closer_state(b->closer, b->barred.uid[i]) == CLOSER_ROOM)
+			barred_remove(&b->barred, i);
+}
+
+/* Closed by another thread, once @msg has been sent if there is one. */
+static void refuse_later(struct broker *b, uid_t uid, int fd, const struct arax_msg *msg)
 {
 	struct holder *holder = holdings_owe(b->holdings, uid, false, 1);
 
-	if (holder)
+	if (holder && msg)
 		closer_tell(b->closer, holder, fd, msg, sizeof(*msg));
+	else if (holder)
+		closer_close(b->closer, holder, CLOSER_FOREIGN, fd);
+	bar_if_full(b, uid);
 }
 
 static void refuse(struct broker *b, int fd, int err)
@@ -419,23 +457,20 @@ static void refuse(struct broker *b, int fd, int err)
 	complain_refused(b, &peer, err);
 	/* Many may watch this one, too.  But no more are kept for that than those to be closed. */
 	if (err == -EACCES && closer_state(b->closer, peer.uid) == CLOSER_ROOM) {
-		broker_close_told(b, peer.uid, fd, &msg);
+		refuse_later(b, peer.uid, fd, &msg);
 		return;
 	}
 	ns = wake_thread_ns();
 	send(fd, &msg, sizeof(msg), MSG_DONTWAIT | MSG_NOSIGNAL);
 	ns = wake_beyond_usual(wake_thread_ns() - ns);
 	broker_time_taken(b, peer.uid, false, ns);
-	if (ns) {
-		broker_close_foreign(b, peer.uid, false, fd);
-		return;
-	}
 	/* It may have sent something before it was accepted. */
-	shutdown(fd, SHUT_RDWR);
-	if (!has_unread(fd))
-		close(fd);
+	if (!ns)
+		shutdown(fd, SHUT_RDWR);
+	if (ns || has_unread(fd))
+		refuse_later(b, peer.uid, fd, NULL);
 	else
-		broker_close_foreign(b, peer.uid, false, fd);
+		close(fd);
 }
 
 static void accept_some(struct broker *b)
@@ -616,6 +651,8 @@ static void *serve(void *arg)
 			timeout = until_listening(b, timeout);
 		if (b->nr_paused && (timeout < 0 || timeout > PAUSE_MS))
 			timeout = PAUSE_MS;
+		if (b->barred.nr && (timeout < 0 || timeout > BARRED_MS))
+			timeout = BARRED_MS;
 		if (b->nr_inits && (timeout < 0 || timeout > INIT_MS))
 			timeout = INIT_MS;
 		n = epoll_wait(b->epoll_fd, ev, EVENTS, timeout);
@@ -641,6 +678,7 @@ static void *serve(void *arg)
 		}
 		broker_settle_due(b);
 		look_at_paused(b);
+		look_at_barred(b);
 		free_closed(b);
 		look_at_inits(b);
 		broker_reap(b);

@@ -11,6 +11,7 @@
 #include "daemon/config.h"
 #include "daemon/dispatch/host.h"
 #include "daemon/dispatch/poller.h"
+#include "daemon/link/barred.h"
 #include "daemon/link/broker.h"
 #include "daemon/link/closer.h"
 #include "daemon/complaints.h"
@@ -206,8 +207,10 @@ struct broker {
 	uint64_t listen_ns;	/* not before; 0: not by itself */
 	uint32_t nr_paused;	/* connections from which nothing is read for now */
 	uint32_t nr_inits;	/* those with conn->init */
+	struct barred barred;	/* users whose refused connections have too much to be closed */
+	uint64_t looked_barred_ns;
 	bool any_closing;
-	struct complaints refused, malformed, killed;
+	struct complaints refused, malformed, killed, unbarred;
 	struct clist conns;
 	uint32_t nr_conns;
 	uint64_t looked_idle_ns;	/* last search for connections without rings */

@@ -25,6 +25,7 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -3196,6 +3197,66 @@ START_TEST(stuck_descriptors_are_their_users)
 }
 END_TEST
 
+/* 0 or an error; what is sent before it is accepted is not read if it is refused. */
+static int leave_one(uid_t uid, int fd)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	int one = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), err;
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = { { .cmsg_len = CMSG_LEN(sizeof(fd)), .cmsg_level = SOL_SOCKET,
+			.cmsg_type = SCM_RIGHTS } };
+	struct iovec iov = { "x", 1 };
+	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+			     .msg_controllen = sizeof(control) };
+
+	ck_assert_int_ge(one, 0);
+	strcpy(sa.sun_path, daemon_path(d));
+	memcpy(CMSG_DATA(&control.align), &fd, sizeof(fd));
+	be(uid);
+	err = connect(one, (struct sockaddr *)&sa, sizeof(sa)) ? -errno : 0;
+	be(0);
+	/* It may be refused by now. */
+	if (!err)
+		sendmsg(one, &mh, MSG_NOSIGNAL);
+	close(one);
+	return err;
+}
+
+#define LEFT	700u	/* less than all that araxd has, and more than what waits to be accepted */
+
+/* Nor does he have them closed by others' means by being refused: he is let in again when they are. */
+START_TEST(refused_connections_are_few)
+{
+	int pair[2], err = 0, null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	struct client one;
+	uint32_t n;
+
+	if (getxattr(daemon_path(d), "system.posix_acl_access", NULL, 0) < 0 && errno == EOPNOTSUPP) {
+		printf("skipped: no ACLs in %s\n", daemon_path(d));
+		return;
+	}
+	open_greedy(&one);
+	fill_closer(&one, pair, null);
+	/* Until he is seen to be stuck. */
+	while (told(&one) != -ECONNRESET)
+		;
+	client_close(&one);
+	for (n = 0; n < LEFT && !err; n++)
+		err = leave_one(GREEDY, null);
+	ck_assert_int_eq(err, -EACCES);
+	still_serves();
+	ck_assert_int_eq(leave_one(GREEDY + 1, null), 0);
+	open_as(&one, GREEDY + 1);
+	ck_assert_int_eq(told(&one), 0);
+	client_close(&one);
+	close(pair[1]);
+	ck_assert(comes_true(!leave_one(GREEDY, null), 10000));
+	close(null);
+}
+END_TEST
+
 /* Users who have less each than one may, and together more than all: who adds to it waits. */
 START_TEST(stuck_descriptors_are_all_users)
 {
@@ -3789,6 +3850,7 @@ int main(void)
 		tcase_add_test(few, connections_get_a_users_part);
 		tcase_add_test(few, who_sends_quickly_waits);
 		tcase_add_test(few, stuck_descriptors_are_their_users);
+		tcase_add_test(few, refused_connections_are_few);
 		tcase_add_test(few, stuck_descriptors_are_all_users);
 		tcase_add_test(few, no_descriptors_come_without_a_place);
 		tcase_add_test(few, descriptors_without_a_place_are_no_garbage);
