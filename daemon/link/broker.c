@@ -278,15 +278,10 @@ static uint32_t places(const struct broker *b, bool admin)
 /*
  * All of a connection's calls that wait may be answered at once, before it reads one of them: there
  * has to be room for that, and for some others, or it would be closed as one that does not read.
- * What Linux grants anybody by default (wmem_max) is enough.
  */
-static void make_room(int fd)
+static void make_room(struct broker *b, int fd)
 {
-	const unsigned int others = CONN_MAX_PENDING - CONN_MAX_WAITS + 64;
-	/* Answers to WAIT, and short ones, with what Linux counts around them: it allows for half. */
-	const int bytes = (int)(CONN_MAX_WAITS * 1280 + others * 768) / 2;
-
-	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+	answers_make_room(&b->answers, fd, CONN_MAX_WAITS, CONN_MAX_PENDING - CONN_MAX_WAITS + 64);
 }
 
 static int conn_create(struct broker *b, int fd)
@@ -316,7 +311,7 @@ static int conn_create(struct broker *b, int fd)
 	if (!c)
 		return -ENOMEM;
 	memset(c, 0, sizeof(*c));
-	make_room(fd);
+	make_room(b, fd);
 	c->source.kind = SOURCE_CONN;
 	c->broker = b;
 	c->fd = fd;
@@ -844,6 +839,8 @@ int broker_create(const struct broker_params *params, struct broker **out)
 	if (!cp.user_memory)
 		cp.user_memory = eighth_of_ram();
 	err = wake_init();
+	if (!err)
+		err = answers_measure(&b->answers);
 	patience_init(&b->patience, wake_slowness());
 	if (err)
 		goto fail;

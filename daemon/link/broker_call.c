@@ -4,11 +4,9 @@
  * says what runs.  Everything is copied by recvmsg() and used from that copy.
  */
 #include <errno.h>
-#include <linux/sockios.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "daemon/link/broker_impl.h"
@@ -17,7 +15,6 @@
 #define MAX_FDS			253	/* of a message, by the kernel */
 #define INIT_FDS		2u	/* of CONTEXT_INIT: as many as its eventfds will be */
 #define MAX_FLYING		64u	/* answers with descriptors that a connection has not read */
-#define LEAST_MESSAGE		512u	/* bytes that Linux counts for the smallest one, or fewer */
 #define INIT_NS			1000000000u	/* so long it may wait for others to have gone */
 
 /* Room for all that can come: what has none is closed by the kernel, on our thread. */
@@ -116,14 +113,15 @@ static int receive(struct conn *c, struct request *r)
  */
 static bool may_fly(struct conn *c)
 {
-	uint32_t unread;
-	int bytes;
+	int64_t unread;
 
-	if (c->nr_flying < MAX_FLYING || ioctl(c->fd, SIOCOUTQ, &bytes))
+	if (c->nr_flying < MAX_FLYING)
 		return true;
-	unread = (uint32_t)bytes / LEAST_MESSAGE;
+	unread = answers_unread(&c->broker->answers, c->fd);
+	if (unread < 0)
+		return true;
 	if (unread < c->nr_flying)
-		c->nr_flying = unread;
+		c->nr_flying = (uint32_t)unread;
 	return c->nr_flying < MAX_FLYING;
 }
 

@@ -11,6 +11,7 @@
 #include "daemon/config.h"
 #include "daemon/dispatch/host.h"
 #include "daemon/dispatch/poller.h"
+#include "daemon/link/answers.h"
 #include "daemon/link/barred.h"
 #include "daemon/link/broker.h"
 #include "daemon/link/closer.h"
@@ -192,6 +193,7 @@ struct broker {
 	struct holdings *holdings, *own_holdings;
 	struct closer *closer;
 	struct patience patience;
+	struct answers answers;
 	uid_t own_uid;
 	bool own_admin;
 

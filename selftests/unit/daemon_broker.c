@@ -698,11 +698,19 @@ static bool has_sent_all(const struct client *by)
 	return !ioctl(by->fd, SIOCOUTQ, &unread) && !unread;
 }
 
+/* Whoever is answered after the last of them was taken is answered after it. */
+static void all_are_answered(const struct client *by, struct client *other)
+{
+	struct arax_info a = { .size = sizeof(a) };
+
+	ck_assert(comes_true(has_sent_all(by), 1000));
+	ck_assert_int_eq(CALL(other, ARAX_NR_INFO, &a), 0);
+}
+
 /* Who asks for descriptors and does not read the answers gets so many, until he does. */
 START_TEST(few_descriptors_are_left_unread)
 {
 	struct arax_buffer_export ex = { .size = sizeof(ex) };
-	struct arax_info a = { .size = sizeof(a) };
 	uint32_t i, round, n, first;
 	struct client other;
 	int fd, err;
@@ -714,9 +722,7 @@ START_TEST(few_descriptors_are_left_unread)
 		first = c.next_id + 1;
 		for (i = 0; i < ASKED; i++)
 			client_send(&c, ARAX_NR_BUFFER_EXPORT, &ex, sizeof(ex), NULL, 0);
-		/* Whoever is answered after the last of them was taken is answered after it. */
-		ck_assert(comes_true(has_sent_all(&c), 1000));
-		ck_assert_int_eq(CALL(&other, ARAX_NR_INFO, &a), 0);
+		all_are_answered(&c, &other);
 		for (i = n = 0; i < ASKED; i++) {
 			c.next_id = first + i;
 			err = client_receive(&c, NULL, 0, &fd);
@@ -727,6 +733,24 @@ START_TEST(few_descriptors_are_left_unread)
 		}
 		ck_assert_uint_ge(n, 60);
 		ck_assert_uint_le(n, 64);
+	}
+	/* Who has read some may have as many more. */
+	first = c.next_id + 1;
+	for (i = 0; i < 64 + 16; i++) {
+		client_send(&c, ARAX_NR_BUFFER_EXPORT, &ex, sizeof(ex), NULL, 0);
+		if (i < 63)
+			continue;
+		if (i == 63)
+			all_are_answered(&c, &other);
+		c.next_id = first + i - 63;
+		ck_assert_int_eq(client_receive(&c, NULL, 0, &fd), 0);
+		close(fd);
+		c.next_id = first + i;
+	}
+	for (i = 17; i < 64 + 16; i++) {
+		c.next_id = first + i;
+		ck_assert_int_eq(client_receive(&c, NULL, 0, &fd), 0);
+		close(fd);
 	}
 	/* And as many as he likes, one by one. */
 	for (i = 0; i < ASKED; i++) {
