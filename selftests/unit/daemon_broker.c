@@ -3339,6 +3339,37 @@ START_TEST(no_descriptors_come_without_a_place)
 }
 END_TEST
 
+static uint64_t contexts_used(void)
+{
+	struct arax_tenant t = { .size = sizeof(t), .cgroup_fd = -1 };
+
+	ck_assert_int_eq(CALL(&c, ARAX_NR_TENANT_QUERY, &t), 0);
+	return t.usage.counters[ARAX_RES_CONTEXTS].used;
+}
+
+/* From one that waits nothing is read, not even its end: all that it has goes with it all the same. */
+START_TEST(who_waits_may_leave)
+{
+	struct broker *b = (struct broker *)daemon_poller(d)->links[0];
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	struct holder *rest;
+	struct client one;
+	struct pollfd p;
+	uint64_t used;
+
+	open_greedy(&one);
+	used = contexts_used();
+	rest = holdings_owe(b->holdings, GREEDY + 1, false, FILES - FILES / 4);
+	send_info(&one, &null, 1);
+	p = (struct pollfd){ .fd = one.fd, .events = POLLIN };
+	ck_assert_int_eq(poll(&p, 1, 50), 0);
+	client_close(&one);
+	ck_assert(comes_true(contexts_used() == used - 1, 1000));
+	holder_give(rest, FILES - FILES / 4, 0);
+	close(null);
+}
+END_TEST
+
 /* Nor is it its sender's fault that araxd has no more. */
 START_TEST(descriptors_without_a_place_are_no_garbage)
 {
@@ -3369,6 +3400,49 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
 		ts->tv_sec += ahead_s;
 	return ret;
 }
+
+static atomic_bool no_threads;
+
+int __real_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*run)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*run)(void *), void *arg);
+
+int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*run)(void *), void *arg)
+{
+	return no_threads ? EAGAIN : __real_pthread_create(t, a, run, arg);
+}
+
+static void close_of(struct closer *cl, struct holdings *h, uid_t uid, int fd)
+{
+	closer_close(cl, holdings_owe(h, uid, false, 1), CLOSER_FOREIGN, fd);
+}
+
+/* Whose descriptors wait as others have all threads has done nothing: he waits, and loses nothing. */
+START_TEST(without_a_thread_nobody_is_stuck)
+{
+	const struct holdings_limits limits = { 1000, 1000 };
+	struct holdings *h = holdings_create(&limits);
+	struct closer *cl = closer_create(2, 3);
+	int pair[2];
+
+	lingering(pair);
+	close_of(cl, h, GREEDY, pair[0]);
+	close_of(cl, h, GREEDY, dup(0));
+	no_threads = true;
+	close_of(cl, h, GREEDY + 1, dup(0));
+	no_threads = false;
+	ck_assert_int_eq(closer_state(cl, GREEDY + 1), CLOSER_FULL);
+	ck_assert_int_eq(closer_state(cl, GREEDY + 2), CLOSER_ROOM);
+	ahead_s = 2;
+	ck_assert_int_eq(closer_state(cl, GREEDY), CLOSER_STUCK);
+	ck_assert_int_eq(closer_state(cl, GREEDY + 1), CLOSER_FULL);
+	ahead_s = 0;
+	/* Then they have one. */
+	close(pair[1]);
+	ck_assert(comes_true(closer_state(cl, GREEDY + 1) == CLOSER_ROOM, 1000));
+	closer_end(cl);
+	holdings_destroy(h);
+}
+END_TEST
 
 /* A few users, or one of many uids, take all places: but administrators'. */
 START_TEST(places_are_left)
@@ -3876,6 +3950,8 @@ int main(void)
 		tcase_add_test(few, refused_connections_are_few);
 		tcase_add_test(few, stuck_descriptors_are_all_users);
 		tcase_add_test(few, no_descriptors_come_without_a_place);
+		tcase_add_test(few, who_waits_may_leave);
+		tcase_add_test(few, without_a_thread_nobody_is_stuck);
 		tcase_add_test(few, descriptors_without_a_place_are_no_garbage);
 		suite_add_tcase(s, few);
 	}
