@@ -988,6 +988,7 @@ void broker_destroy(struct broker *b)
 	holdings_destroy(b->own_holdings);
 	free(b->hot.at);
 	free(b->warm.at);
+	free(b->starved.at);
 	pthread_mutex_destroy(&b->ident_lock);
 	pthread_mutex_destroy(&b->mend_lock);
 	pthread_cond_destroy(&b->mended);

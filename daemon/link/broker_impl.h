@@ -68,6 +68,7 @@ enum conn_where {
 	CONN_NOWHERE,		/* no rings yet, or taken out */
 	CONN_HOT,		/* polled at every turn */
 	CONN_WARM,		/* polled in rotation */
+	CONN_STARVED,		/* published without credit, or room: in a rotation of their own */
 	CONN_COLD,		/* need_wakeup is set: rings its bell */
 };
 
@@ -120,7 +121,7 @@ struct conn {
 
 	enum conn_where where __attribute__((aligned(64)));
 	uint32_t index;
-	bool starved;		/* published without credit */
+	uint32_t starved_at;	/* what it had read by when it was last found to have none */
 	uint64_t active;	/* ticks of the last task */
 	struct work *taken;	/* from @calls, oldest first */
 	struct watch bell;
@@ -238,10 +239,10 @@ struct broker {
 	struct clist idents[IDENT_BUCKETS];
 
 	/* The poller's. */
-	struct conn_set hot, warm;
-	uint32_t warm_next;
+	struct conn_set hot, warm, starved;
+	uint32_t warm_next, starved_next;
+	uint32_t nr_rings;		/* for so many there is room in each */
 	uint64_t warm_ticks, cold_ticks;
-	uint32_t nr_starved;
 	uint64_t starved_ns;		/* until they are looked at again */
 	uint32_t weights_asked;
 	bool quiet;		/* take in nothing */

@@ -2029,6 +2029,99 @@ START_TEST(who_starves_keeps_nobody_awake)
 }
 END_TEST
 
+static struct core_client *core_client_of(const struct client *of);
+
+#define STARVING	64u
+
+/* On the poller's thread, between two turns: what the next ones do with a client that is warm. */
+struct warmth {
+	struct work work;
+	struct conn *conn, *starved;
+	struct client *eats;		/* the starved one's */
+	uint32_t queue;
+	uint32_t turns;			/* until its entry was taken */
+	enum conn_where then, fed;	/* where they are when the poller did not fall asleep */
+	int done;
+};
+
+static void cool_down(struct warmth *w)
+{
+	struct broker *b = w->conn->broker;
+	struct link *l = &b->link;
+
+	l->ops->event(l, w->conn, l->poller->now);
+	l->ops->house(l, w->conn->active + b->warm_ticks + 1);
+	ck_assert_int_eq(w->conn->where, CONN_WARM);
+	client_entry(&c)->queue = w->queue;
+	client_publish(&c);
+}
+
+static void be_warm(struct work *work)
+{
+	struct warmth *w = (struct warmth *)work;
+	const struct arax_ring_ctl *ctl = (void *)c.region;
+	struct link *l = &w->conn->broker->link;
+	struct arax_completion done;
+	uint64_t limit = UINT64_MAX;
+
+	cool_down(w);
+	while (__atomic_load_n(&ctl->sq_head, __ATOMIC_ACQUIRE) != c.sq_tail) {
+		l->ops->poll(l, l->poller->now);
+		w->turns++;
+	}
+	cool_down(w);
+	/* Then it has room for another one, of which nobody tells. */
+	ck_assert(client_completion(w->eats, &done));
+	ck_assert(!l->ops->sleep(l, &limit));
+	l->ops->awake(l, l->poller->now);
+	w->then = w->conn->where;
+	w->fed = w->starved->where;
+	__atomic_store_n(&w->done, 1, __ATOMIC_RELEASE);
+}
+
+/* Nor anybody waiting: who has something is not behind all who starve, nor is who starves no more. */
+START_TEST(who_starves_is_before_nobody)
+{
+	static struct client others[STARVING];
+	struct warmth w = { .work.run = be_warm };
+	uint32_t i, k;
+
+	client_close(&c);
+	daemon_down(d);
+	d = daemon_up_with("limits { contexts = 100 }");
+	client_open(&c, daemon_path(d));
+	ready(8);
+	w.queue = client_queue(&c, 0);
+	w.conn = core_client_of(&c)->link;
+	for (i = 0; i < STARVING; i++) {
+		uint32_t q;
+
+		client_open(&others[i], daemon_path(d));
+		ck_assert_int_eq(client_init(&others[i], 2), 0);
+		q = client_queue(&others[i], 0);
+		for (k = 0; k < 3; k++) {
+			const struct arax_ring_ctl *ctl = (void *)others[i].region;
+
+			ck_assert(comes_true(k < 2 || __atomic_load_n(&ctl->sq_head,
+								      __ATOMIC_ACQUIRE) == 2, 100));
+			client_entry(&others[i])->queue = q;
+			client_publish(&others[i]);
+		}
+	}
+	/* Nothing is taken of the last ones either. */
+	usleep(100000);
+	w.eats = &others[STARVING / 2];
+	w.starved = core_client_of(w.eats)->link;
+	poller_post(daemon_poller(d), &w.work);
+	ck_assert(comes_true(__atomic_load_n(&w.done, __ATOMIC_ACQUIRE), 1000));
+	ck_assert_uint_eq(w.turns, 1);
+	ck_assert_int_eq(w.then, CONN_HOT);
+	ck_assert_int_eq(w.fed, CONN_HOT);
+	for (i = 0; i < STARVING; i++)
+		client_close(&others[i]);
+}
+END_TEST
+
 /* A client that dies with work under way leaves nothing behind. */
 START_TEST(sudden_end)
 {
@@ -3970,6 +4063,7 @@ int main(void)
 	tcase_add_test(t, refusals_dont_fill_the_log);
 	tcase_add_test(t, malformed_messages_dont_fill_the_log);
 	tcase_add_test(t, who_starves_keeps_nobody_awake);
+	tcase_add_test(t, who_starves_is_before_nobody);
 	tcase_add_test(t, sudden_end);
 	tcase_add_test(t, administrators_kill);
 	tcase_add_test(t, deadlines_and_cancel);
