@@ -863,7 +863,7 @@ static int not_connected(int err, const char *path)
 	struct stat st;
 
 	/* Its mode lets anybody. */
-	if (err == -EACCES && !stat(path, &st) && st.st_mode & S_IWOTH)
+	if (err == -EACCES && !stat(path, &st) && st.st_mode & 0002)
 		return error_set(err, "connecting to %s, whose access list forbids it: araxd may be about to close what this user has sent it, which takes long; its log says so",
 				 path);
 	return error_set(err, "connecting to %s (" ERROR_NO_DAEMON ")", path);

@@ -268,12 +268,14 @@ static int take_more(struct holder *holder, const uint32_t *n)
 
 int holder_fly(struct holder *holder)
 {
-	return take_more(holder, (const uint32_t [NR_KINDS]){ [FLYING] = 1 });
+	const uint32_t n[NR_KINDS] = { 0, 0, 1 };
+
+	return take_more(holder, n);
 }
 
 void holder_landed(struct holder *holder, uint32_t fds)
 {
-	const uint32_t n[NR_KINDS] = { [FLYING] = fds };
+	const uint32_t n[NR_KINDS] = { 0, 0, fds };
 	struct holdings *h = holder->set;
 
 	pthread_mutex_lock(&h->lock);
@@ -285,7 +287,9 @@ void holder_landed(struct holder *holder, uint32_t fds)
 
 int holder_take(struct holder *holder, uint32_t fds, uint32_t maps)
 {
-	return take_more(holder, (const uint32_t [NR_KINDS]){ [FDS] = fds, [MAPS] = maps });
+	const uint32_t n[NR_KINDS] = { fds, maps, 0 };
+
+	return take_more(holder, n);
 }
 
 void holder_give_later(struct holder *holder, uint32_t fds, uint32_t maps)
