@@ -9,7 +9,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,9 +24,6 @@
 
 /* The kernel copies a table by as many at a time, and closes in the child what was not to be. */
 #define TABLE_FDS	64
-
-/* Where so few may be open, they are not spent on keeping places. */
-#define FEW_FDS		(4 * TABLE_FDS)
 
 /*
  * @lock:	one child at a time, until it has a table of its own
@@ -45,11 +41,8 @@ static struct {
 /* What is free below is not to become a client's. */
 static int fill(void)
 {
-	struct rlimit most;
 	int fd;
 
-	if (getrlimit(RLIMIT_NOFILE, &most) || most.rlim_cur < FEW_FDS)
-		return 0;
 	do
 		fd = fcntl(own.null, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	while (fd >= 0 && fd < own.end);

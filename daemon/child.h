@@ -16,9 +16,13 @@
 /* That a child can be given at once. */
 #define CHILD_FDS	6u
 
+/* The least RLIMIT_NOFILE with which more than half is left when the places are kept. */
+#define CHILD_LEAST_FILES	256u
+
 /*
  * Has places for them, from now on: before there are any of clients', or those below are copied as
- * well.  0, or negative errno.  Any thread; once is enough.
+ * well.  0, or negative errno.  Any thread; once is enough.  Takes what is free below 64, or below
+ * the next multiple of that if more is open by then.
  */
 int child_reserve(void);
 

@@ -90,14 +90,20 @@ static int load_config(struct daemon *d)
 }
 
 /* Each client brings descriptors: take what we may have. */
-static void raise_limits(void)
+static int raise_limits(void)
 {
 	struct rlimit r;
 
 	if (getrlimit(RLIMIT_NOFILE, &r))
-		return;
+		return -errno;
 	r.rlim_cur = r.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &r);
+	if (r.rlim_max >= CHILD_LEAST_FILES)
+		return 0;
+	log_err("too few files may be open at once (RLIMIT_NOFILE)", log_u64("limit", r.rlim_max),
+		log_u64("least", CHILD_LEAST_FILES),
+		log_str("remedy", "a higher LimitNOFILE= of araxd's unit, or ulimit -Hn where it is started"));
+	return -EMFILE;
 }
 
 /* Before the first thread, so that all inherit the mask. */
@@ -502,8 +508,9 @@ int main(int argc, char **argv)
 		return ret > 0 ? 0 : 2;
 	if (load_config(&d))
 		return 1;
-	raise_limits();
-	ret = child_reserve();
+	ret = raise_limits();
+	if (!ret)
+		ret = child_reserve();
 	if (!ret)
 		ret = take_signals(&d);
 	if (!ret)

@@ -14,6 +14,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <sys/un.h>
 #include <time.h>
@@ -857,6 +858,17 @@ static const struct link_ops broker_ops = {
 	.close = broker_close,
 };
 
+static int not_connected(int err, const char *path)
+{
+	struct stat st;
+
+	/* Its mode lets anybody. */
+	if (err == -EACCES && !stat(path, &st) && st.st_mode & 0002)
+		return error_set(err, "connecting to %s, whose access list forbids it: araxd may be about to close what this user has sent it, which takes long; its log says so",
+				 path);
+	return error_set(err, "connecting to %s (" ERROR_NO_DAEMON ")", path);
+}
+
 static int connect_to(const char *path, uint32_t uid, bool any_uid)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -875,7 +887,7 @@ static int connect_to(const char *path, uint32_t uid, bool any_uid)
 	while (connect(fd, (struct sockaddr *)&addr, sizeof(addr))) {
 		if (errno == EINTR)
 			continue;
-		err = error_set(-errno, "connecting to %s (" ERROR_NO_DAEMON ")", path);
+		err = not_connected(-errno, path);
 		goto fail;
 	}
 	/* Of the process that called listen(). */

@@ -28,6 +28,7 @@
 #define IDLE_NS		5000000000u	/* so long one may be without rings where places are few */
 #define IDLE_LOOK_NS	500000000u
 #define PAUSE_MS	5		/* between two looks whether it is over */
+#define BARRED_MS	100		/* and whether those who may not connect may again */
 #define INIT_MS		1		/* and whether there is room for a context that waits */
 #define LISTEN_AGAIN_NS	100000000u	/* after descriptors or memory gave out */
 #define FOREIGN_SHARE	16	/* of our descriptors those of a user that may wait to be closed */
@@ -176,7 +177,9 @@ static void conn_free(struct conn *c)
 	/* At the broker's end it is still open. */
 	if (!c->closing)
 		conn_shutdown(c);
-	if (c->slow || has_unread(c->fd)) {
+	if (conn_leaves_some(c)) {
+		/* Its descriptor is no more of ours. */
+	} else if (c->slow || has_unread(c->fd)) {
 		closer_close(b->closer, c->holder, CLOSER_FOREIGN, c->fd);
 		c->nr_fds--;
 	} else {
@@ -281,15 +284,10 @@ static uint32_t places(const struct broker *b, bool admin)
 /*
  * All of a connection's calls that wait may be answered at once, before it reads one of them: there
  * has to be room for that, and for some others, or it would be closed as one that does not read.
- * What Linux grants anybody by default (wmem_max) is enough.
  */
-static void make_room(int fd)
+static void make_room(struct broker *b, int fd)
 {
-	const unsigned int others = CONN_MAX_PENDING - CONN_MAX_WAITS + 64;
-	/* Answers to WAIT, and short ones, with what Linux counts around them: it allows for half. */
-	const int bytes = (int)(CONN_MAX_WAITS * 1280 + others * 768) / 2;
-
-	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+	answers_make_room(&b->answers, fd, CONN_MAX_WAITS, CONN_MAX_PENDING - CONN_MAX_WAITS + 64);
 }
 
 static int conn_create(struct broker *b, int fd)
@@ -319,7 +317,7 @@ static int conn_create(struct broker *b, int fd)
 	if (!c)
 		return -ENOMEM;
 	memset(c, 0, sizeof(*c));
-	make_room(fd);
+	make_room(b, fd);
 	c->source.kind = SOURCE_CONN;
 	c->broker = b;
 	c->fd = fd;
@@ -403,13 +401,50 @@ static void complain_refused(struct broker *b, const struct ucred *peer, int err
 		   log_errno(err), log_str("limit", limit), log_u64("unsaid", unsaid));
 }
 
-/* As broker_close_foreign(), once @msg has been sent. */
-static void broker_close_told(struct broker *b, uid_t uid, int fd, const struct arax_msg *msg)
+/*
+ * Who has as much to be closed as may wait has as much again by being refused, if he sends it before
+ * that: there is no end to it but that he can't connect.  Who is in the queue by now is still to come.
+ */
+static void bar_if_full(struct broker *b, uid_t uid)
+{
+	uint64_t unsaid;
+	int err;
+
+	if (closer_state(b->closer, uid) == CLOSER_ROOM)
+		return;
+	err = barred_add(&b->barred, b->path, uid);
+	if (!err || err == -EEXIST || !complaints_say(&b->unbarred, uid, monotonic_ns(), &unsaid))
+		return;
+	log_warn("a user who sends descriptors that take long to close can't be kept from connecting",
+		 log_u64("uid", uid), log_errno(err), log_u64("unsaid", unsaid),
+		 log_str("remedy", "have the socket where files have access lists (tmpfs), or end that user's programs"));
+}
+
+static void look_at_barred(struct broker *b)
+{
+	uint64_t now;
+
+	if (!b->barred.nr)
+		return;
+	now = monotonic_ns();
+	if (now - b->looked_barred_ns < BARRED_MS * 1000000ull)
+		return;
+	b->looked_barred_ns = now;
+	for (uint32_t i = b->barred.nr; i--;)
+		if (closer_state(b->closer, b->barred.uid[i]) == CLOSER_ROOM)
+			barred_remove(&b->barred, i);
+}
+
+/* Closed by another thread, once @msg has been sent if there is one. */
+static void refuse_later(struct broker *b, uid_t uid, int fd, const struct arax_msg *msg)
 {
 	struct holder *holder = holdings_owe(b->holdings, uid, false, 1);
 
-	if (holder)
+	if (holder && msg)
 		closer_tell(b->closer, holder, fd, msg, sizeof(*msg));
+	else if (holder)
+		closer_close(b->closer, holder, CLOSER_FOREIGN, fd);
+	bar_if_full(b, uid);
 }
 
 static void refuse(struct broker *b, int fd, int err)
@@ -423,23 +458,20 @@ static void refuse(struct broker *b, int fd, int err)
 	complain_refused(b, &peer, err);
 	/* Many may watch this one, too.  But no more are kept for that than those to be closed. */
 	if (err == -EACCES && closer_state(b->closer, peer.uid) == CLOSER_ROOM) {
-		broker_close_told(b, peer.uid, fd, &msg);
+		refuse_later(b, peer.uid, fd, &msg);
 		return;
 	}
 	ns = wake_thread_ns();
 	send(fd, &msg, sizeof(msg), MSG_DONTWAIT | MSG_NOSIGNAL);
 	ns = wake_beyond_usual(wake_thread_ns() - ns);
 	broker_time_taken(b, peer.uid, false, ns);
-	if (ns) {
-		broker_close_foreign(b, peer.uid, false, fd);
-		return;
-	}
 	/* It may have sent something before it was accepted. */
-	shutdown(fd, SHUT_RDWR);
-	if (!has_unread(fd))
-		close(fd);
+	if (!ns)
+		shutdown(fd, SHUT_RDWR);
+	if (ns || has_unread(fd))
+		refuse_later(b, peer.uid, fd, NULL);
 	else
-		broker_close_foreign(b, peer.uid, false, fd);
+		close(fd);
 }
 
 static void accept_some(struct broker *b)
@@ -620,6 +652,10 @@ static void *serve(void *arg)
 			timeout = until_listening(b, timeout);
 		if (b->nr_paused && (timeout < 0 || timeout > PAUSE_MS))
 			timeout = PAUSE_MS;
+		if (b->nr_left && (timeout < 0 || timeout > LEFT_MS))
+			timeout = LEFT_MS;
+		if (b->barred.nr && (timeout < 0 || timeout > BARRED_MS))
+			timeout = BARRED_MS;
 		if (b->nr_inits && (timeout < 0 || timeout > INIT_MS))
 			timeout = INIT_MS;
 		n = epoll_wait(b->epoll_fd, ev, EVENTS, timeout);
@@ -645,6 +681,8 @@ static void *serve(void *arg)
 		}
 		broker_settle_due(b);
 		look_at_paused(b);
+		look_at_barred(b);
+		broker_look_at_left(b);
 		free_closed(b);
 		look_at_inits(b);
 		broker_reap(b);
@@ -800,6 +838,7 @@ int broker_create(const struct broker_params *params, struct broker **out)
 	b->link.ops = &broker_link_ops;
 	b->link.name = "broker";
 	clist_init(&b->conns);
+	clist_init(&b->left);
 	for (i = 0; i < TOKEN_BUCKETS; i++)
 		clist_init(&b->tokens[i]);
 	for (i = 0; i < IDENT_BUCKETS; i++)
@@ -810,6 +849,8 @@ int broker_create(const struct broker_params *params, struct broker **out)
 	if (!cp.user_memory)
 		cp.user_memory = eighth_of_ram();
 	err = wake_init();
+	if (!err)
+		err = answers_measure(&b->answers);
 	patience_init(&b->patience, wake_slowness());
 	if (err)
 		goto fail;
@@ -900,6 +941,7 @@ static void end_clients(struct broker *b)
 			clist_entry(pp, struct pending, node)->at_poller = false;
 		conn_free(c);
 	}
+	broker_left_end(b);
 	broker_tokens_end(b);
 	broker_reap(b);
 	broker_close_ended(b);
@@ -950,6 +992,7 @@ void broker_destroy(struct broker *b)
 	holdings_destroy(b->own_holdings);
 	free(b->hot.at);
 	free(b->warm.at);
+	free(b->starved.at);
 	pthread_mutex_destroy(&b->ident_lock);
 	pthread_mutex_destroy(&b->mend_lock);
 	pthread_cond_destroy(&b->mended);

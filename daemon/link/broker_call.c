@@ -4,11 +4,9 @@
  * says what runs.  Everything is copied by recvmsg() and used from that copy.
  */
 #include <errno.h>
-#include <linux/sockios.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "daemon/link/broker_impl.h"
@@ -16,8 +14,6 @@
 
 #define MAX_FDS			253	/* of a message, by the kernel */
 #define INIT_FDS		2u	/* of CONTEXT_INIT: as many as its eventfds will be */
-#define MAX_FLYING		64u	/* answers with descriptors that a connection has not read */
-#define LEAST_MESSAGE		512u	/* bytes that Linux counts for the smallest one, or fewer */
 #define INIT_NS			1000000000u	/* so long it may wait for others to have gone */
 
 /* Room for all that can come: what has none is closed by the kernel, on our thread. */
@@ -110,33 +106,18 @@ static int receive(struct conn *c, struct request *r)
 	return 1;
 }
 
-/*
- * Descriptors that nobody has received count for our user, wherever they are: where there are too many,
- * nobody can be sent any.
- */
-static bool may_fly(struct conn *c)
-{
-	uint32_t unread;
-	int bytes;
-
-	if (c->nr_flying < MAX_FLYING || ioctl(c->fd, SIOCOUTQ, &bytes))
-		return true;
-	unread = (uint32_t)bytes / LEAST_MESSAGE;
-	if (unread < c->nr_flying)
-		c->nr_flying = unread;
-	return c->nr_flying < MAX_FLYING;
-}
-
 static bool send_answer(struct conn *c, struct arax_msg *msg, struct msghdr *mh)
 {
 	bool flies = mh->msg_control;
+	int err;
 
-	if (!flies || may_fly(c)) {
-		if (sendmsg(c->fd, mh, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {
-			c->nr_flying += flies;
+	if (!flies || conn_may_fly(c)) {
+		if (sendmsg(c->fd, mh, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
 			return true;
-		}
-		if (!flies || errno != ETOOMANYREFS)
+		err = errno;
+		if (flies)
+			conn_not_flown(c);
+		if (!flies || err != ETOOMANYREFS)
 			return false;
 	}
 	/* Which may be others' doing: so it costs no more than the descriptor. */

@@ -11,6 +11,8 @@
 #include "daemon/config.h"
 #include "daemon/dispatch/host.h"
 #include "daemon/dispatch/poller.h"
+#include "daemon/link/answers.h"
+#include "daemon/link/barred.h"
 #include "daemon/link/broker.h"
 #include "daemon/link/closer.h"
 #include "daemon/complaints.h"
@@ -66,6 +68,7 @@ enum conn_where {
 	CONN_NOWHERE,		/* no rings yet, or taken out */
 	CONN_HOT,		/* polled at every turn */
 	CONN_WARM,		/* polled in rotation */
+	CONN_STARVED,		/* published without credit, or room: in a rotation of their own */
 	CONN_COLD,		/* need_wakeup is set: rings its bell */
 };
 
@@ -118,7 +121,7 @@ struct conn {
 
 	enum conn_where where __attribute__((aligned(64)));
 	uint32_t index;
-	bool starved;		/* published without credit */
+	uint32_t starved_at;	/* what it had read by when it was last found to have none */
 	uint64_t active;	/* ticks of the last task */
 	struct work *taken;	/* from @calls, oldest first */
 	struct watch bell;
@@ -191,6 +194,7 @@ struct broker {
 	struct holdings *holdings, *own_holdings;
 	struct closer *closer;
 	struct patience patience;
+	struct answers answers;
 	uid_t own_uid;
 	bool own_admin;
 
@@ -206,8 +210,13 @@ struct broker {
 	uint64_t listen_ns;	/* not before; 0: not by itself */
 	uint32_t nr_paused;	/* connections from which nothing is read for now */
 	uint32_t nr_inits;	/* those with conn->init */
+	struct clist left;		/* see broker_flying.c */
+	uint32_t nr_left;
+	uint64_t looked_left_ns, looked_flying_ns;
+	struct barred barred;	/* users whose refused connections have too much to be closed */
+	uint64_t looked_barred_ns;
 	bool any_closing;
-	struct complaints refused, malformed, killed;
+	struct complaints refused, malformed, killed, unbarred;
 	struct clist conns;
 	uint32_t nr_conns;
 	uint64_t looked_idle_ns;	/* last search for connections without rings */
@@ -230,10 +239,10 @@ struct broker {
 	struct clist idents[IDENT_BUCKETS];
 
 	/* The poller's. */
-	struct conn_set hot, warm;
-	uint32_t warm_next;
+	struct conn_set hot, warm, starved;
+	uint32_t warm_next, starved_next;
+	uint32_t nr_rings;		/* for so many there is room in each */
 	uint64_t warm_ticks, cold_ticks;
-	uint32_t nr_starved;
 	uint64_t starved_ns;		/* until they are looked at again */
 	uint32_t weights_asked;
 	bool quiet;		/* take in nothing */
@@ -263,6 +272,19 @@ void conn_answer(struct conn *c, uint32_t nr, uint32_t id, int result, union cor
 /* Once more, or for the last time. */
 void conn_try_init(struct conn *c);
 void conn_drop_init(struct conn *c);
+
+/* broker_flying.c: descriptors in answers that nobody has read */
+#define LEFT_MS	10	/* between two looks at those that have ended */
+/* One more: then it has to be sent, or not.  False: that is too many. */
+bool conn_may_fly(struct conn *c);
+void conn_not_flown(struct conn *c);
+/*
+ * It is about to be freed.  True: its socket is closed when nothing that it was sent is left in it, and
+ * is no more of @c's.
+ */
+bool conn_leaves_some(struct conn *c);
+void broker_look_at_left(struct broker *b);
+void broker_left_end(struct broker *b);
 
 /* broker_wait.c */
 int conn_submit(struct conn *c, uint32_t nr, uint32_t id, uint32_t size,

@@ -4,6 +4,7 @@
  *
  *   hot	worked in the last tenth of a millisecond: at every turn
  *   warm	a few at every turn, in rotation
+ *   starved	as many, in another one: they stay for as long as their clients like
  *   cold	not at all: sq_need_wakeup is set, the client rings its bell
  *
  * So sixty idle contexts cost nothing, and an awake client no system call.
@@ -26,35 +27,37 @@ static struct broker *broker_of(struct link *l)
 	return (struct broker *)l;
 }
 
-static int set_add(struct conn_set *s, struct conn *c, enum conn_where where)
+static int set_reserve(struct conn_set *s, uint32_t n)
 {
-	if (s->n == s->cap) {
-		uint32_t cap = s->cap ? s->cap * 2 : 64;
-		struct conn **at = realloc(s->at, cap * sizeof(*at));
+	uint32_t cap = s->cap ?: 64;
+	struct conn **at;
 
-		if (!at)
-			return -ENOMEM;
-		s->at = at;
-		s->cap = cap;
-	}
-	c->where = where;
-	c->index = s->n;
-	s->at[s->n++] = c;
+	while (cap < n)
+		cap *= 2;
+	if (cap == s->cap)
+		return 0;
+	at = realloc(s->at, cap * sizeof(*at));
+	if (!at)
+		return -ENOMEM;
+	s->at = at;
+	s->cap = cap;
 	return 0;
+}
+
+static struct conn_set *set_of(struct broker *b, enum conn_where where)
+{
+	return where == CONN_HOT ? &b->hot :
+	       where == CONN_WARM ? &b->warm :
+	       where == CONN_STARVED ? &b->starved : NULL;
 }
 
 static void leave(struct conn *c)
 {
-	struct broker *b = c->broker;
-	struct conn_set *s = c->where == CONN_HOT ? &b->hot : &b->warm;
+	struct conn_set *s = set_of(c->broker, c->where);
 
-	if (c->where == CONN_HOT || c->where == CONN_WARM) {
+	if (s) {
 		s->at[c->index] = s->at[--s->n];
 		s->at[c->index]->index = c->index;
-	}
-	if (c->starved) {
-		c->starved = false;
-		b->nr_starved--;
 	}
 	c->where = CONN_NOWHERE;
 }
@@ -64,22 +67,24 @@ static void set_need_wakeup(struct conn *c, uint32_t value)
 	__atomic_store_n(&core_ctl(c->client)->sq_need_wakeup, value, __ATOMIC_RELAXED);
 }
 
-/* Both sets have room: conn_add_ring() has seen to it. */
-static void make_hot(struct conn *c, uint64_t ticks)
+/* All sets have room: add_now() has seen to it. */
+static void move(struct conn *c, enum conn_where where)
 {
-	if (c->where == CONN_COLD)
+	struct conn_set *s = set_of(c->broker, where);
+
+	/* Of those that starve it is set whenever the poller has slept. */
+	if (c->where == CONN_COLD || c->where == CONN_STARVED)
 		set_need_wakeup(c, 0);
 	leave(c);
-	c->active = ticks;
-	set_add(&c->broker->hot, c, CONN_HOT);
+	c->where = where;
+	c->index = s->n;
+	s->at[s->n++] = c;
 }
 
-static void make_warm(struct conn *c)
+static void make_hot(struct conn *c, uint64_t ticks)
 {
-	if (c->where == CONN_COLD)
-		set_need_wakeup(c, 0);
-	leave(c);
-	set_add(&c->broker->warm, c, CONN_WARM);
+	c->active = ticks;
+	move(c, CONN_HOT);
 }
 
 /* False: there is an entry after all, and the client stays where it was. */
@@ -101,10 +106,12 @@ int conn_consume(struct conn *c, uint32_t max)
 {
 	struct broker *b = c->broker;
 	struct poller *p = b->link.poller;
+	uint32_t has_read;
 	int n;
 
 	if (c->where == CONN_NOWHERE)
 		return -EPIPE;
+	has_read = core_read_once(core_ctl(c->client)->cq_head);
 	/* Afresh: from here on its tasks wait. */
 	p->now = ticks_now(&p->ticks);
 	p->exact = true;
@@ -118,16 +125,12 @@ int conn_consume(struct conn *c, uint32_t max)
 		if (c->where != CONN_HOT)
 			make_hot(c, p->now);
 		c->active = p->now;
-		if (c->starved) {
-			c->starved = false;
-			b->nr_starved--;
+	} else if (n == -EAGAIN) {
+		c->starved_at = has_read;
+		if (c->where != CONN_STARVED) {
+			move(c, CONN_STARVED);
+			b->starved_ns = STARVED_NS;
 		}
-	} else if (n == -EAGAIN && !c->starved) {
-		/* Published more than it may: looked at in rotation until it reads. */
-		make_warm(c);
-		c->starved = true;
-		b->nr_starved++;
-		b->starved_ns = STARVED_NS;
 	} else if (n != -EAGAIN && n != -EINVAL) {
 		leave(c);
 	}
@@ -152,6 +155,25 @@ static void prefetch_entry(const struct core_client *c)
 		__builtin_prefetch(entry + 64);
 }
 
+/* The next ones of a rotation; how many entries they had. */
+static uint32_t poll_some(const struct conn_set *s, uint32_t *next, uint32_t *asked)
+{
+	uint32_t i, n = 0;
+	int got;
+
+	for (i = 0; i < WARM_PER_TURN && i < s->n; i++) {
+		struct conn *c = s->at[(*next)++ % s->n];
+
+		if (!core_submit_ready(c->client))
+			continue;
+		got = conn_consume(c, TAKE_PER_TURN);
+		++*asked;
+		if (got > 0)
+			n += (uint32_t)got;
+	}
+	return n;
+}
+
 static uint32_t broker_poll(struct link *l, uint64_t ticks)
 {
 	struct broker *b = broker_of(l);
@@ -174,16 +196,8 @@ static uint32_t broker_poll(struct link *l, uint64_t ticks)
 		else if (c->where != CONN_HOT)
 			i--;	/* another took its place */
 	}
-	for (i = 0; i < WARM_PER_TURN && i < b->warm.n; i++) {
-		struct conn *c = b->warm.at[b->warm_next++ % b->warm.n];
-
-		if (!core_submit_ready(c->client))
-			continue;
-		got = conn_consume(c, TAKE_PER_TURN);
-		asked++;
-		if (got > 0)
-			n += (uint32_t)got;
-	}
+	n += poll_some(&b->warm, &b->warm_next, &asked);
+	n += poll_some(&b->starved, &b->starved_next, &asked);
 	/* The first one of several, or of another client, has not waited since then alone. */
 	if (asked > 1 || n > 1 || !empty)
 		l->poller->exact = false;
@@ -199,38 +213,79 @@ static void broker_house(struct link *l, uint64_t ticks)
 		struct conn *c = b->hot.at[i];
 
 		if (ticks - c->active > b->warm_ticks && (int64_t)(ticks - c->active) > 0)
-			make_warm(c);
+			move(c, CONN_WARM);
 	}
 	for (i = b->warm.n; i--;) {
 		struct conn *c = b->warm.at[i];
 
-		if (!c->starved && ticks - c->active > b->cold_ticks &&
+		if (ticks - c->active > b->cold_ticks &&
 		    (int64_t)(ticks - c->active) > 0 && !make_cold(c))
 			make_hot(c, ticks);
 	}
 }
 
 /*
- * Nothing of it can be taken now.  Nothing tells of credit; of room the ends of tasks do, which are
- * committed here.  What else makes some (a cancel, a context's end, another limit) is seen later.
+ * Nothing of it can be taken now.  Nothing tells of credit, but who has read nothing has no more; of
+ * room the ends of tasks do, which are committed here.  What else makes some (a cancel, a context's
+ * end, another limit) is seen later.
  */
 static bool is_stuck(const struct conn *c)
 {
-	return c->starved && (!core_read_once(c->client->awaits_room) || core_awaits_room(c->client));
+	if (core_read_once(c->client->awaits_room))
+		return core_awaits_room(c->client);
+	return core_read_once(core_ctl(c->client)->cq_head) == c->starved_at;
+}
+
+static void set_need_wakeups(const struct conn_set *s, uint32_t value)
+{
+	for (uint32_t i = 0; i < s->n; i++)
+		set_need_wakeup(s->at[i], value);
+}
+
+/* All flags are set, and a barrier was issued.  Who has something is not left to its rotation. */
+static bool some_are_ready(struct broker *b)
+{
+	uint64_t ticks = b->link.poller->now;
+	bool ready = false;
+	uint32_t i;
+
+	for (i = 0; i < b->hot.n; i++)
+		ready |= core_submit_ready(b->hot.at[i]->client);
+	for (i = b->warm.n; i--;) {
+		if (!core_submit_ready(b->warm.at[i]->client))
+			continue;
+		make_hot(b->warm.at[i], ticks);
+		ready = true;
+	}
+	for (i = b->starved.n; i--;) {
+		if (is_stuck(b->starved.at[i]) || !core_submit_ready(b->starved.at[i]->client))
+			continue;
+		make_hot(b->starved.at[i], ticks);
+		ready = true;
+	}
+	return ready;
+}
+
+static void make_all_cold(struct conn_set *s)
+{
+	while (s->n) {
+		struct conn *c = s->at[s->n - 1];
+
+		leave(c);
+		c->where = CONN_COLD;
+	}
 }
 
 static bool broker_sleep(struct link *l, uint64_t *timeout_ns)
 {
 	struct broker *b = broker_of(l);
 	struct arax_fetch fetch = { .size = sizeof(fetch) };
-	uint32_t i;
-	bool ready = false;
+	bool ready;
 
 	/* All flags, one barrier, all rings: */
-	for (i = 0; i < b->hot.n; i++)
-		set_need_wakeup(b->hot.at[i], 1);
-	for (i = 0; i < b->warm.n; i++)
-		set_need_wakeup(b->warm.at[i], 1);
+	set_need_wakeups(&b->hot, 1);
+	set_need_wakeups(&b->warm, 1);
+	set_need_wakeups(&b->starved, 1);
 	__atomic_store_n(&l->page->need_wakeup, 1, __ATOMIC_RELAXED);
 	/*
 	 * Pairs with the client's barrier between seq word and sq_need_wakeup,
@@ -239,34 +294,17 @@ static bool broker_sleep(struct link *l, uint64_t *timeout_ns)
 	core_full_barrier();
 	/* Of what waits for room some may be left without being in the ring. */
 	ready = !core_fetch(b->core, &fetch) && fetch.ready;
-	for (i = 0; !b->quiet && i < b->hot.n; i++)
-		ready |= core_submit_ready(b->hot.at[i]->client);
-	for (i = 0; !b->quiet && i < b->warm.n; i++)
-		ready |= !is_stuck(b->warm.at[i]) &&
-			 core_submit_ready(b->warm.at[i]->client);
+	ready |= !b->quiet && some_are_ready(b);
 	if (ready) {
-		for (i = 0; i < b->hot.n; i++)
-			set_need_wakeup(b->hot.at[i], 0);
-		for (i = 0; i < b->warm.n; i++)
-			set_need_wakeup(b->warm.at[i], 0);
+		set_need_wakeups(&b->hot, 0);
+		set_need_wakeups(&b->warm, 0);
+		set_need_wakeups(&b->starved, 0);
 		return false;
 	}
-	while (b->hot.n) {
-		struct conn *c = b->hot.at[b->hot.n - 1];
-
-		leave(c);
-		c->where = CONN_COLD;
-	}
-	for (i = b->warm.n; i--;) {
-		struct conn *c = b->warm.at[i];
-
-		/* Credit comes back without a bell: look again soon. */
-		if (c->starved)
-			continue;
-		leave(c);
-		c->where = CONN_COLD;
-	}
-	if (b->nr_starved && *timeout_ns > b->starved_ns) {
+	make_all_cold(&b->hot);
+	make_all_cold(&b->warm);
+	/* Credit comes back without a bell: look again soon. */
+	if (b->starved.n && *timeout_ns > b->starved_ns) {
 		*timeout_ns = b->starved_ns;
 		b->starved_ns = b->starved_ns < STARVED_MAX_NS ? 2 * b->starved_ns : b->starved_ns;
 	}
@@ -283,7 +321,7 @@ static void broker_event(struct link *l, void *cookie, uint64_t ticks)
 {
 	struct conn *c = cookie;
 
-	if (c->where == CONN_COLD || c->where == CONN_WARM)
+	if (c->where != CONN_HOT && c->where != CONN_NOWHERE)
 		make_hot(c, ticks);
 }
 
@@ -477,8 +515,12 @@ static void add_now(struct work *w)
 	if (poller_watch(b->link.poller, c->bell_fd, &c->bell, true))
 		log_warn("doorbell can't be watched", log_u64("context", c->client->id));
 	charge_since(c, begin_ns);
-	if (set_add(&b->hot, c, CONN_HOT))
+	b->nr_rings++;
+	if (set_reserve(&b->hot, b->nr_rings) || set_reserve(&b->warm, b->nr_rings) ||
+	    set_reserve(&b->starved, b->nr_rings))
 		log_warn("no memory to poll a context", log_u64("context", c->client->id));
+	else
+		move(c, CONN_HOT);
 }
 
 /* Back on the service thread. */
@@ -498,6 +540,7 @@ static void remove_now(struct work *w)
 	poller_unwatch(c->broker->link.poller, c->bell_fd);
 	charge_since(c, begin_ns);
 	leave(c);
+	c->broker->nr_rings--;
 	w->run = removed;
 	broker_reply_later(c->broker, w);
 }

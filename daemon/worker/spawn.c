@@ -116,22 +116,27 @@ static int reset_signals(void)
 	return sigprocmask(SIG_SETMASK, &none, NULL) ? errno : 0;
 }
 
+static bool is_spared(int fd)
+{
+	char sign = 0;
+
+	return pread(fd, &sign, 1, 0) == 1 && sign == '-';
+}
+
 /*
- * Where memory is short: araxd may be spared, and its children would be with it.  Code that
- * programs bring goes first, other code when a process of its user's would.  There
- * are containers that can't write there: they have their own limits.
+ * Where memory is short: araxd may be spared, and its children would be with it, which run what
+ * tenants want.  What programs bring goes first of all.  There are containers that can't write
+ * there: they have their own limits, and what they say is not made less.
  */
-static void be_spared_no_more(bool foreign)
+static void be_no_better(const struct spawn *s)
 {
 	int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
-	char sign = 0;
+	const char *score = is_foreign(s) ? "1000" : "0";
 
 	if (fd < 0)
 		return;
-	if (foreign)
-		(void)!write(fd, "1000", 4);
-	else if (read(fd, &sign, 1) == 1 && sign == '-')
-		(void)!pwrite(fd, "0", 1, 0);
+	if ((is_foreign(s) || is_spared(fd)) && pwrite(fd, score, strlen(score), 0) < 0)
+		(void)errno;
 	close(fd);
 }
 
@@ -275,7 +280,7 @@ static _Noreturn void child(const struct spawn *s, const struct texts *t, pid_t 
 	/* Before it can start anything, and while it has the right to. */
 	if (s->cgroup >= 0 && write(s->cgroup, "0", 1) < 0)
 		give_up(socket, STEP_CGROUP, errno);
-	be_spared_no_more(is_foreign(s));
+	be_no_better(s);
 	err = has_scratch(s) ? make_scratch(t, root) : 0;
 	if (err)
 		give_up(socket, STEP_PLACE, err);

@@ -213,23 +213,33 @@ void core_client_kill(struct core_client *c, u32 error)
 	}
 }
 
-static int take_share(struct core *core, struct core_tenant *user)
+static int take_one(core_atomic *of, u64 max)
 {
-	u64 used = core_atomic_read(&user->handles), max = core->params.user_handles;
+	u64 used = core_atomic_read(of);
 
 	do {
 		if (max && used >= max)
 			return -ENOSPC;
-	} while (!core_atomic_try_cmpxchg(&user->handles, &used, used + 1));
+	} while (!core_atomic_try_cmpxchg(of, &used, used + 1));
 	return 0;
+}
+
+static int take_share(struct core *core, struct core_tenant *user)
+{
+	return take_one(&user->handles, core->params.user_handles);
 }
 
 int core_user_handle_take(struct core *core, struct core_tenant *user)
 {
-	int err = take_share(core, user);
+	int err = take_one(&user->outside, core->params.max_handles);
 
 	if (err)
 		return err;
+	err = take_share(core, user);
+	if (err) {
+		core_atomic_sub_return(&user->outside, 1);
+		return err;
+	}
 	core_mutex_lock(&core->lock);
 	core_tenant_hold(core, user);
 	core_mutex_unlock(&core->lock);
@@ -239,6 +249,7 @@ int core_user_handle_take(struct core *core, struct core_tenant *user)
 void core_user_handle_give(struct core *core, struct core_tenant *user)
 {
 	core_atomic_sub_return(&user->handles, 1);
+	core_atomic_sub_return(&user->outside, 1);
 	core_mutex_lock(&core->lock);
 	core_tenant_put(core, user);
 	core_mutex_unlock(&core->lock);

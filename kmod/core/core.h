@@ -231,6 +231,7 @@ struct core_tenant {
 	u64 refs ____cacheline_aligned;		/* core->lock, as the next */
 	u32 buffers;			/* of a user: their ids, which are few for all */
 	core_atomic handles;		/* of a user: see core_client_add() */
+	core_atomic outside;		/* those by core_user_handle_take() */
 	struct clist idle;		/* core->idle, while it has no reference */
 	struct core_pressure pressure;
 	void *link;			/* the link's own, see tenant_gone */
@@ -751,7 +752,7 @@ static inline void core_client_count(struct core_client *c, enum core_type type,
 int core_client_add(struct core_client *c, enum core_type type, void *object, u32 *handle);
 /*
  * For a link: something that is no handle, and may outlive the client, counts as one of @user's until it is
- * given back.  Takes core->lock.  -ENOSPC.
+ * given back: as many as a context may have handles.  Takes core->lock.  -ENOSPC.
  */
 int core_user_handle_take(struct core *core, struct core_tenant *user);
 void core_user_handle_give(struct core *core, struct core_tenant *user);

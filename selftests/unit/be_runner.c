@@ -531,6 +531,40 @@ START_TEST(worker_has_the_tenants_rights_only)
 }
 END_TEST
 
+static int oom_score_adj(uint32_t pid)
+{
+	char path[64];
+	int score = -2000;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%u/oom_score_adj", pid);
+	f = fopen(path, "re");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(fscanf(f, "%d", &score), 1);
+	fclose(f);
+	return score;
+}
+
+static const struct { int ours, its; } scores[] = { { -500, 0 }, { 0, 0 }, { 300, 300 } };
+
+/* Where memory is short araxd's unit spares araxd, not what a tenant has run; nor is it spared more. */
+START_TEST(worker_is_not_spared)
+{
+	FILE *f = fopen("/proc/self/oom_score_adj", "we");
+	struct buffer b = make_buffer(64);
+
+	ck_assert_ptr_nonnull(f);
+	fprintf(f, "%d", scores[_i].ours);
+	if (fclose(f)) {
+		printf("# SKIP worker_is_not_spared: no CAP_SYS_RESOURCE\n");
+		return;
+	}
+	ck_assert_int_eq(run("test_identity", &b, 1, NULL, 0), 0);
+	ck_assert_int_eq(oom_score_adj(b.data[0]), scores[_i].its);
+	free_buffer(&b);
+}
+END_TEST
+
 /* Even a tenant that is root gets a worker without capabilities. */
 START_TEST(root_tenant_has_no_capability)
 {
@@ -1266,6 +1300,7 @@ int main(void)
 	tcase_add_loop_test(t, ends_as_it_is_told, 0, sizeof(ends) / sizeof(ends[0]));
 	tcase_add_test(t, late_tasks_do_not_start);
 	tcase_add_test(t, worker_has_the_tenants_rights_only);
+	tcase_add_loop_test(t, worker_is_not_spared, 0, sizeof(scores) / sizeof(scores[0]));
 	if (geteuid() == 0) {
 		tcase_add_test(t, root_tenant_has_no_capability);
 		tcase_add_test(t, one_worker_a_uid);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -83,6 +84,24 @@ START_TEST(it_has_what_it_is_given)
 	low = dup(0);
 	close(low);
 	ck_assert_int_ge(low, 64);
+}
+END_TEST
+
+/* However few may be open: then there are fewer for clients. */
+START_TEST(it_has_none_of_few)
+{
+	struct rlimit few = { 150, 150 };
+	int none = -1, have, fd;
+	pid_t pid;
+
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	ck_assert_int_eq(child_reserve(), 0);
+	fd = eventfd(0, EFD_CLOEXEC);
+	ck_assert_int_ge(fd, 64);
+	pid = child_begin(0, &none, 1, &have);
+	if (!pid)
+		_exit(fcntl(fd, F_GETFD) >= 0);
+	ck_assert_int_eq(status_of(pid), 0);
 }
 END_TEST
 
@@ -239,6 +258,7 @@ int main(void)
 
 	tcase_set_timeout(c, 120);
 	tcase_add_test(c, it_has_what_it_is_given);
+	tcase_add_test(c, it_has_none_of_few);
 	tcase_add_test(c, each_has_its_own);
 	tcase_add_test(c, what_is_no_file_is_refused);
 	tcase_add_loop_exit_test(c, who_closes_it_waits_for_ever, 0, 0, 3);

@@ -86,6 +86,9 @@ ok $? "no place for a private socket exits with 1"
 "$araxd" --user --socket "$dir/no/such/folder/s" 2>"$dir/over"
 [ $? = 1 ] && grep -q 'folder/s.lock.*remedy="make its folder' "$dir/over"
 ok $? "a socket that can't be bound exits with 1, and says what helps"
+(ulimit -n 200 && exec timeout 60 "$araxd" --user --socket "$sock" 2>"$dir/over")
+[ $? = 1 ] && grep -q 'RLIMIT_NOFILE.* limit=200 least=256 remedy="a higher LimitNOFILE=' "$dir/over"
+ok $? "where too few files may be open it exits with 1, and says what helps"
 
 start
 [ "$byte" = 1 ]

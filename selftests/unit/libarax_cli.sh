@@ -440,6 +440,7 @@ signal.sigwait(all)
 n = 1
 while signal.sigtimedwait(all, 0.5):
 	n += 1
+print(n, file=sys.stderr)
 sys.exit(n)
 END
 cat >"$tmp/to-all.py" <<'END'

@@ -1906,6 +1906,43 @@ START_TEST(cancelled_without_a_wait)
 }
 END_TEST
 
+#define TAKES_US	20000	/* more than is waited for awake */
+
+/* As long as somebody has cancelled it already, too: what is published can't be taken back. */
+static void *submit_cancelled(void *arg)
+{
+	const struct arax_desc d = { .opcode = ARAX_OP_MARKER, .event = arg };
+
+	pthread_cancel(pthread_self());
+	if (arax_submit(q, &d, 1, ARAX_SUBMIT_NOWAIT) == 1)
+		calls_done = 1;
+	pthread_testcancel();
+	return NULL;
+}
+
+/* Where queues wait for room a submission is in the consumer's hands when it comes back. */
+START_TEST(cancelled_in_a_submission)
+{
+	struct arax_event first = ARAX_EVENT_INIT, e = ARAX_EVENT_INIT;
+	pthread_t t;
+	void *result;
+
+	/* The consumer is busy, so nobody has to ring. */
+	P->lag_us = TAKES_US;
+	ck_assert_int_eq(go(0, &first), 0);
+	while (load_relaxed(&((struct arax_ring_ctl *)P->region)->sq_need_wakeup))
+		usleep(100);
+	store_relaxed(&P->link.queues_wait, true);
+	ck_assert_int_eq(pthread_create(&t, NULL, submit_cancelled, &e), 0);
+	join_soon(t, &result);
+	ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+	ck_assert_uint_eq(calls_done, 1);
+	P->lag_us = 0;
+	ck_assert_int_eq(arax_wait(&first, SOON), 0);
+	ck_assert_int_eq(arax_wait(&e, SOON), 0);
+}
+END_TEST
+
 /* What an access left is freed by whoever comes last. */
 START_TEST(cancelled_in_an_access)
 {
@@ -2109,6 +2146,7 @@ int main(void)
 	if (BE_CANCELS) {
 		tcase_add_loop_test(t, cancelled_while_asleep, 0, 3);
 		tcase_add_test(t, cancelled_without_a_wait);
+		tcase_add_test(t, cancelled_in_a_submission);
 		tcase_add_test(t, cancelled_in_an_access);
 		tcase_add_test(t, cancelled_beside_a_poll);
 		tcase_add_test(t, cancelled_at_the_end);

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+#include "daemon/link/barred.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <linux/posix_acl_xattr.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#define ACL		"system.posix_acl_access"
+#define LAST_ENTRIES	3u	/* its group, the mask, and all others */
+
+/* Of <linux/posix_acl.h>, which programs don't have. */
+enum { USER_OBJ = 0x01, USER = 0x02, GROUP_OBJ = 0x04, MASK = 0x10, OTHER = 0x20 };
+#define NO_ID		0xffffffffu
+
+struct acl {
+	struct posix_acl_xattr_header head;
+	struct posix_acl_xattr_entry e[1 + BARRED_MOST + LAST_ENTRIES];
+};
+
+static void put(struct acl *a, uint32_t *n, int tag, mode_t may, uint32_t id)
+{
+	a->e[(*n)++] = (struct posix_acl_xattr_entry){
+		.e_tag = htole16((uint16_t)tag), .e_perm = htole16(may & 7), .e_id = htole32(id),
+	};
+}
+
+/* The whole of it each time: what the file has is ours alone. */
+static int write_all(const struct barred *b)
+{
+	struct acl a = { .head.a_version = htole32(POSIX_ACL_XATTR_VERSION) };
+	uint32_t n = 0;
+
+	put(&a, &n, USER_OBJ, b->mode >> 6, NO_ID);
+	for (uint32_t i = 0; i < b->nr; i++)
+		put(&a, &n, USER, 0, b->uid[i]);
+	put(&a, &n, GROUP_OBJ, b->mode >> 3, NO_ID);
+	put(&a, &n, MASK, b->mode >> 3, NO_ID);
+	put(&a, &n, OTHER, b->mode, NO_ID);
+	return lsetxattr(b->path, ACL, &a, sizeof(a.head) + n * sizeof(*a.e), 0) ? -errno : 0;
+}
+
+int barred_add(struct barred *b, const char *path, uid_t uid)
+{
+	struct stat st;
+	int err;
+
+	for (uint32_t i = 0; i < b->nr; i++)
+		if (b->uid[i] == uid)
+			return -EEXIST;
+	if (b->nr == BARRED_MOST)
+		return -ENOSPC;
+	if (lstat(path, &st))
+		return -errno;
+	/* The list says nothing of its owner, who could let himself in as well. */
+	if (st.st_uid == uid)
+		return -EPERM;
+	if (!b->nr)
+		b->mode = st.st_mode;
+	b->path = path;
+	b->uid[b->nr++] = uid;
+	err = write_all(b);
+	if (err)
+		b->nr--;
+	return err;
+}
+
+void barred_remove(struct barred *b, uint32_t at)
+{
+	b->uid[at] = b->uid[--b->nr];
+	if (b->nr)
+		write_all(b);
+	else
+		lremovexattr(b->path, ACL);
+}
