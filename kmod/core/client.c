@@ -117,7 +117,8 @@ void core_client_free(struct core_client *c)
 
 	core_warn_on(c->nr_tasks || c->nr_zombies || core_atomic_read(&c->sleepers) ||
 		     core_atomic_read(&c->waiters));
-	core_warn_on(core_has_queued(c) || !clist_empty(&c->dispatched) || c->fail_mark);
+	core_warn_on(core_has_queued(c) || !clist_empty(&c->dispatched) || c->fail_mark ||
+		     c->ended_mark);
 	if (c->ready)
 		core_uncharge(c->tenant, c->user, ARAX_RES_CONTEXTS, 1);
 	core_mutex_lock(&core->lock);
@@ -148,6 +149,7 @@ void core_client_check_free(struct core_client *c, struct core_garbage *g)
 	if (!c->gone || c->nr_tasks || c->nr_zombies || !c->noted)
 		return;
 	core_fail_end(c->core, c);
+	core_fail_end_ended(c->core, c);
 	clist_del(&c->wake);
 	core_garbage_throw(&g->clients, &c->wake);
 	c->noted = false;	/* once */

@@ -386,7 +386,7 @@ static inline void end_run(struct core *core, const struct ended *e, u32 n, bool
 		finish(core, e[i].task, e[i].result, e[i].dirty, g);
 		release(e[i].task, g);
 	}
-	if (!core_likely(!c->fail_ended))
+	if (!core_likely(!c->ended_mark))
 		core_fail_have_ended(core, c);
 	prefetch_places(c, n);
 	account(c, &a);
@@ -414,10 +414,9 @@ static core_noinline void judge_ended(struct core *core, struct ended *e)
 	if (core_uses_revoked(t)) {
 		e->result = -ESTALE;
 		e->origin = 0;
-		core_fail_mark_ended(core, t);
-	} else if (core_fail_reaches_ended(core, t)) {
+		core_fail_mark_ended(core, t, t->d.tag);
+	} else if (core_fail_reaches_ended(core, t, &e->origin)) {
 		e->result = -ECANCELED;
-		e->origin = t->client->fail_origin;
 	} else {
 		return;
 	}
@@ -455,7 +454,7 @@ static u32 commit_group(struct core *core, const struct arax_commit_entry *e, u3
 		ended[nr].from = x;
 		ended[nr].result = result_of(core_read_once(x->result));
 		ended[nr].here = false;
-		if (!core_likely(!(core->nr_revoked | client->fail_ended)) && !ended[nr].result)
+		if (!core_likely(!(core->nr_revoked | client->ended_mark)) && !ended[nr].result)
 			judge_ended(core, &ended[nr]);
 		ended[nr].dirty = core_read_once(x->dirty);
 		well &= !ended[nr].result && !(t->d.flags & ARAX_TASK_SILENT);

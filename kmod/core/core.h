@@ -277,14 +277,29 @@ struct core_extent {
 	u64 end;
 };
 
-/* Tasks with from < order <= to came behind a failure, those dispatched aside; see fail.c. */
+/* Tasks with from < order <= to came behind a failure; see fail.c. */
 struct core_poison {
 	u64 mark;
 	u64 from;
 	u64 to;
-	u64 ended;		/* the same mark, if it is of one that had been dispatched */
-	u32 ended_to;		/* ... then, of dispatched ones: those submitted before this place */
 };
+
+/* Of one that had been dispatched: of those dispatched these are behind it, from < place < to. */
+struct core_ended {
+	u64 mark;
+	u64 from;
+	u64 to;
+	u64 origin;
+};
+
+struct core_ended_bytes {
+	struct core_ended by;
+	u64 start;
+	u64 end;
+	bool flow;
+};
+
+#define CORE_ENDED_BYTES	8
 
 #define CORE_PROMISES	4
 
@@ -330,6 +345,11 @@ struct core_buffer {
 	struct core_poison poison;
 	struct core_extent poisoned[2][CORE_DIRTY_RANGES];
 	u32 nr_poisoned[2];
+	u64 poisoner;			/* whose they are: his serial */
+	u64 ender;			/* the same of the next ones, and their mark */
+	u64 ended_mark;
+	struct core_ended_bytes ended[CORE_ENDED_BYTES];
+	u32 nr_ended;
 	/* Ranges whose only current copy is, or was, on a device. */
 	struct core_extent dirty[CORE_DIRTY_RANGES];
 	struct core_extent lost[CORE_DIRTY_RANGES];
@@ -374,6 +394,8 @@ struct core_queue {
 	u64 tasks;		/* core->dispatch: refs by tasks, plus the handle's */
 	struct core_poison poison;	/* core->dispatch: a task failed, see fail.c */
 	struct core_poison barrier_poison;	/* core->dispatch: a barrier did */
+	struct core_ended ended;		/* the same of such as had been dispatched */
+	struct core_ended barrier_ended;
 	struct clist garbage;
 };
 
@@ -442,6 +464,7 @@ struct core_task {
 	struct arax_dispatch_range inline_ranges[2];
 	/* Tasks without timelines touch nothing from here on. */
 	u64 order;		/* among those that were queued */
+	u64 place;		/* in the client's ring, counted for ever */
 	union {
 		u64 wait_value;
 		u64 origin;	/* of a refused task: why */
@@ -484,7 +507,6 @@ struct core_client {
 	bool noted;		/* the mediator knows, or need not; core->dispatch */
 	bool judged;		/* since the last detach, see lost.c; core->dispatch */
 	bool ready;		/* context-init is done; written under core->dispatch */
-	bool fail_ended;	/* what failed may concern dispatched ones, see fail.c; core->dispatch */
 	u32 dead;		/* 0 or errno; core->dispatch */
 	u32 gid;
 	/*
@@ -561,7 +583,10 @@ struct core_client {
 	u64 fail_mark;		/* see fail.c; 0: no failure to pass on */
 	u64 fail_origin;
 	u64 fail_last;		/* order of the last task that it may concern */
-	u32 fail_ended_to;	/* of dispatched ones: they were submitted before this place */
+	u64 places;		/* entries that were taken from its ring; core->dispatch */
+	u64 ended_mark;		/* the same of what failed when it was committed */
+	u64 ended_to;		/* what was submitted before this place may depend on such */
+	struct core_ended ended_any;
 	struct core_poison fail_any;	/* any bytes */
 };
 
@@ -1193,9 +1218,12 @@ void core_fail_end(struct core *core, struct core_client *c);
  * t, which is dispatched, fails by what the mediator's graph can't know of: so it has its dependents
  * run.  Before it leaves its list.
  */
-void core_fail_mark_ended(struct core *core, struct core_task *t);
+void core_fail_mark_ended(struct core *core, struct core_task *t, u64 origin);
 /* Whether t, which was dispatched and would end well, depends on such a one; then it is one, too. */
-bool core_fail_reaches_ended(struct core *core, struct core_task *t);
+bool core_fail_reaches_ended(struct core *core, struct core_task *t, u64 *origin);
+/* On settling, before it has a new order: whether t depends on what failed before the mediator did. */
+bool core_fail_reached(const struct core_client *c, const struct core_task *t, u64 *origin);
+void core_fail_end_ended(struct core *core, struct core_client *c);
 /* Some of the client's have left that list. */
 void core_fail_have_ended(struct core *core, struct core_client *c);
 /* Is any task of the client queued, examined or not? */

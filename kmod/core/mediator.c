@@ -56,6 +56,7 @@ static void fail_queued(struct core *core, struct core_client *c, struct core_ga
 	core_spin_unlock(&core->dispatch);
 	do {
 		core_spin_lock(&core->dispatch);
+		core_fail_end_ended(core, c);
 		clist_splice_tail(&c->exam, &c->queued);
 		for (n = 0; n < CORE_STEP && left && !clist_empty(&c->queued); n++, left--)
 			core_complete(core, clist_first(&c->queued, struct core_task, node), &r,
@@ -394,10 +395,16 @@ static bool settle_step(struct core *core, struct core_client *c, u32 max,
 
 	for (; max && !clist_empty(&c->exam); max--) {
 		struct core_task *t = clist_first(&c->exam, struct core_task, node);
+		/* By where it was. */
+		bool reached = core_fail_reached(c, t, &r.origin);
 
 		t->order = ++c->queue_order;
 		core_unpromise(t);
 		r.result = settle_error(c, t);
+		if (r.result)
+			r.origin = 0;
+		else if (reached)
+			r.result = -ECANCELED;
 		if (t->state == CORE_TASK_DISPATCHED && !r.result) {
 			core_slot_free(core, t);
 			t->d.tag = 0;
@@ -435,7 +442,6 @@ static void settle(struct core *core, struct core_client *c, struct core_garbage
 	/* A cancel that was under way. */
 	core_cancel_step(core, c, ~0u, g);
 	clist_del(&c->cursor);
-	core_fail_end(core, c);
 	core_orphan(c);
 	clist_splice_tail(&c->dispatched, &c->exam);
 	clist_splice_tail(&c->queued, &c->exam);
@@ -452,6 +458,7 @@ static void settle(struct core *core, struct core_client *c, struct core_garbage
 	} while (more);
 	core_spin_lock(&core->dispatch);
 	core_fail_end(core, c);
+	core_fail_end_ended(core, c);
 	core_spin_unlock(&core->dispatch);
 }
 

@@ -752,7 +752,7 @@ static bool enqueue(struct core_client *c, struct prepared *p, u32 n, struct cor
 	/* Once a batch: the clock costs as much as a task. */
 	u64 now = core->ops->now ? core->ops->now(core) : core_now_ns();
 	bool all = admit(c, p, n), is_free = core_dispatch_is_free(c), looked = true;
-	u32 i, pos = c->sq_head - n;
+	u32 i;
 
 	for (i = 0; i < n; i++) {
 		struct core_task *t = p[i].task;
@@ -763,7 +763,7 @@ static bool enqueue(struct core_client *c, struct prepared *p, u32 n, struct cor
 			continue;
 		}
 		t->d.submit_ns = now;
-		t->d.seq = pos + i;
+		t->place = c->places + i;
 		if (t->queue->target_ns && !t->d.deadline_ns) {
 			t->d.deadline_ns = now + t->queue->target_ns;
 			t->d.flags |= ARAX_DISPATCH_TARGET;
@@ -772,6 +772,7 @@ static bool enqueue(struct core_client *c, struct prepared *p, u32 n, struct cor
 		c->nr_tasks++;
 		is_free = core_dispatch_queue(core, t, is_free, g);
 	}
+	c->places += n;
 	if (c->peak_tasks < c->nr_tasks)
 		c->peak_tasks = c->nr_tasks;
 	if (!all && !c->dead) {

@@ -67,72 +67,6 @@ START_TEST(continue_runs)
 }
 END_TEST
 
-/*
- * What ends here only, as a buffer was revoked, fails those behind it that the mediator has, and which
- * it lets run; but not who was submitted when that was known, though others fail later.
- */
-START_TEST(revoked_under_what_is_dispatched)
-{
-	enum { R, B, C, D, G, BUFFERS };
-	const struct { u32 from, to; s32 result; } does[] = {
-		{ R, B, -ESTALE }, { B, C, -ECANCELED }, { C, D, -ECANCELED }, { G, G, 0 },
-		{ G, C, -ECANCELED },
-	};
-	enum { TASKS = sizeof(does) / sizeof(does[0]) };
-	struct core_params p = fx_params();
-	struct fx *fx;
-	struct fx_client *cl;
-	struct arax_completion e;
-	u32 buf[BUFFERS], i;
-	struct arax_task t;
-	u64 tag[TASKS], late[2];
-
-	/* Or some find no slot, and are queued until others have ended. */
-	if (_i)
-		p.slots = 4;
-	fx = fx_new(&p);
-	cl = fx_client_ready(fx);
-	ck_assert_int_eq(fx_attach(fx, 0), 0);
-	for (i = 0; i < BUFFERS; i++)
-		buf[i] = fx_buffer(cl, 4096);
-	cl->queue = fx_queue(cl, ARAX_QUEUE_DATAFLOW);
-	for (i = 0; i < TASKS; i++) {
-		t = fx_copy(cl, i, buf[does[i].from], buf[does[i].to], 64);
-		ck_assert_int_eq(fx_send(cl, &t), 1);
-	}
-	for (i = 0; i < (_i ? 3 : TASKS); i++)
-		tag[i] = fx_expect_task(fx, i);
-	ck_assert_int_eq(core_buffer_revoke(cl->c, buf[R]), 0);
-	fx_commit(fx, tag[0], 0);
-	ck_assert_uint_eq(fx_expect(cl, 0, -ESTALE).origin, 0);
-	/* It is known: this one writes B anew, and the next one reads that. */
-	t = fx_copy(cl, 10, buf[G], buf[B], 64);
-	ck_assert_int_eq(fx_send(cl, &t), 1);
-	t = fx_copy(cl, 11, buf[B], buf[G], 64);
-	ck_assert_int_eq(fx_send(cl, &t), 1);
-	for (i = 1; i < TASKS; i++) {
-		if (_i && i == 3)
-			tag[3] = fx_expect_task(fx, 3);
-		if (_i && i == 4)
-			break;
-		fx_commit(fx, tag[i], 0);
-		e = fx_expect(cl, i, does[i].result);
-		ck_assert_uint_eq(e.origin, does[i].result ? tag[0] : 0);
-		/* It would write what that one should have, and was the next to be dispatched. */
-		if (_i && i == 1)
-			ck_assert_uint_eq(fx_expect(cl, 4, -ECANCELED).origin, tag[0]);
-	}
-	for (i = 0; i < 2; i++) {
-		late[i] = fx_expect_task(fx, 10 + i);
-		fx_commit(fx, late[i], 0);
-		fx_expect(cl, 10 + i, 0);
-	}
-	ck_assert_uint_eq(fx->core->nr_marking, 0);
-	fx_release(cl);
-	fx_free(fx);
-}
-END_TEST
-
 /* A task fails that which touches its bytes, not that which shares a buffer. */
 START_TEST(byte_ranges)
 {
@@ -345,7 +279,6 @@ Suite *core_fail_suite(void)
 	Suite *s = suite_create("core fail");
 	TCase *tc = tcase_create("fail");
 
-	tcase_add_loop_test(tc, revoked_under_what_is_dispatched, 0, 2);
 	tcase_add_test(tc, in_order_dependents);
 	tcase_add_test(tc, continue_runs);
 	tcase_add_test(tc, byte_ranges);

@@ -144,6 +144,7 @@ struct Suite *core_lost_suite(void);
 struct Suite *core_dispatch_suite(void);
 struct Suite *core_commit_suite(void);
 struct Suite *core_fail_suite(void);
+struct Suite *core_revoked_suite(void);
 struct Suite *core_known_suite(void);
 struct Suite *core_timeline_suite(void);
 struct Suite *core_client_suite(void);
