@@ -177,9 +177,7 @@ static void conn_free(struct conn *c)
 	/* At the broker's end it is still open. */
 	if (!c->closing)
 		conn_shutdown(c);
-	if (conn_leaves_some(c)) {
-		/* Its descriptor is no more of ours. */
-	} else if (c->slow || has_unread(c->fd)) {
+	if (c->slow || has_unread(c->fd)) {
 		closer_close(b->closer, c->holder, CLOSER_FOREIGN, c->fd);
 		c->nr_fds--;
 	} else {
@@ -652,8 +650,6 @@ static void *serve(void *arg)
 			timeout = until_listening(b, timeout);
 		if (b->nr_paused && (timeout < 0 || timeout > PAUSE_MS))
 			timeout = PAUSE_MS;
-		if (b->nr_left && (timeout < 0 || timeout > LEFT_MS))
-			timeout = LEFT_MS;
 		if (b->barred.nr && (timeout < 0 || timeout > BARRED_MS))
 			timeout = BARRED_MS;
 		if (b->nr_inits && (timeout < 0 || timeout > INIT_MS))
@@ -682,7 +678,6 @@ static void *serve(void *arg)
 		broker_settle_due(b);
 		look_at_paused(b);
 		look_at_barred(b);
-		broker_look_at_left(b);
 		free_closed(b);
 		look_at_inits(b);
 		broker_reap(b);
@@ -838,7 +833,6 @@ int broker_create(const struct broker_params *params, struct broker **out)
 	b->link.ops = &broker_link_ops;
 	b->link.name = "broker";
 	clist_init(&b->conns);
-	clist_init(&b->left);
 	for (i = 0; i < TOKEN_BUCKETS; i++)
 		clist_init(&b->tokens[i]);
 	for (i = 0; i < IDENT_BUCKETS; i++)
@@ -941,7 +935,6 @@ static void end_clients(struct broker *b)
 			clist_entry(pp, struct pending, node)->at_poller = false;
 		conn_free(c);
 	}
-	broker_left_end(b);
 	broker_tokens_end(b);
 	broker_reap(b);
 	broker_close_ended(b);

@@ -14,6 +14,7 @@
 
 #define MAX_FDS			253	/* of a message, by the kernel */
 #define INIT_FDS		2u	/* of CONTEXT_INIT: as many as its eventfds will be */
+#define MAX_FLYING		64u	/* answers with descriptors that a connection has not read */
 #define INIT_NS			1000000000u	/* so long it may wait for others to have gone */
 
 /* Room for all that can come: what has none is closed by the kernel, on our thread. */
@@ -106,18 +107,34 @@ static int receive(struct conn *c, struct request *r)
 	return 1;
 }
 
+/*
+ * Descriptors that nobody has received count for our user, wherever they are: where there are too many,
+ * nobody can be sent any.
+ */
+static bool may_fly(struct conn *c)
+{
+	int64_t unread;
+
+	if (c->nr_flying < MAX_FLYING)
+		return true;
+	unread = answers_unread(&c->broker->answers, c->fd);
+	if (unread < 0)
+		return true;
+	if (unread < c->nr_flying)
+		c->nr_flying = (uint32_t)unread;
+	return c->nr_flying < MAX_FLYING;
+}
+
 static bool send_answer(struct conn *c, struct arax_msg *msg, struct msghdr *mh)
 {
 	bool flies = mh->msg_control;
-	int err;
 
-	if (!flies || conn_may_fly(c)) {
-		if (sendmsg(c->fd, mh, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+	if (!flies || may_fly(c)) {
+		if (sendmsg(c->fd, mh, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {
+			c->nr_flying += flies;
 			return true;
-		err = errno;
-		if (flies)
-			conn_not_flown(c);
-		if (!flies || err != ETOOMANYREFS)
+		}
+		if (!flies || errno != ETOOMANYREFS)
 			return false;
 	}
 	/* Which may be others' doing: so it costs no more than the descriptor. */

@@ -210,9 +210,6 @@ struct broker {
 	uint64_t listen_ns;	/* not before; 0: not by itself */
 	uint32_t nr_paused;	/* connections from which nothing is read for now */
 	uint32_t nr_inits;	/* those with conn->init */
-	struct clist left;		/* see broker_flying.c */
-	uint32_t nr_left;
-	uint64_t looked_left_ns, looked_flying_ns;
 	struct barred barred;	/* users whose refused connections have too much to be closed */
 	uint64_t looked_barred_ns;
 	bool any_closing;
@@ -272,19 +269,6 @@ void conn_answer(struct conn *c, uint32_t nr, uint32_t id, int result, union cor
 /* Once more, or for the last time. */
 void conn_try_init(struct conn *c);
 void conn_drop_init(struct conn *c);
-
-/* broker_flying.c: descriptors in answers that nobody has read */
-#define LEFT_MS	10	/* between two looks at those that have ended */
-/* One more: then it has to be sent, or not.  False: that is too many. */
-bool conn_may_fly(struct conn *c);
-void conn_not_flown(struct conn *c);
-/*
- * It is about to be freed.  True: its socket is closed when nothing that it was sent is left in it, and
- * is no more of @c's.
- */
-bool conn_leaves_some(struct conn *c);
-void broker_look_at_left(struct broker *b);
-void broker_left_end(struct broker *b);
 
 /* broker_wait.c */
 int conn_submit(struct conn *c, uint32_t nr, uint32_t id, uint32_t size,

@@ -12,7 +12,7 @@
 
 #define USUAL_MAPS	65530u	/* the kernel's own default */
 
-enum kind { FDS, MAPS, FLYING, NR_KINDS };
+enum kind { FDS, MAPS, NR_KINDS };
 
 /*
  * What there is of a kind, what is had, how much of it is on its way back, and whether it has
@@ -53,7 +53,7 @@ void holdings_limits(struct holdings_limits *l)
 
 struct holdings *holdings_create(const struct holdings_limits *l)
 {
-	const uint64_t all[NR_KINDS] = { l->fds, l->maps, l->fds };
+	const uint64_t all[NR_KINDS] = { l->fds, l->maps };
 	struct holdings *h = calloc(1, sizeof(*h));
 
 	if (!h)
@@ -89,32 +89,20 @@ static bool is_news(struct count *c, enum kind kind)
 	return !said;
 }
 
-static const struct {
-	const char *one, *all, *remedy;
-} words[NR_KINDS] = {
-	[FDS] = {
-		"a user has as many of araxd's descriptors as one may have",
-		"clients have as many of araxd's descriptors as they may have",
-		"a higher LimitNOFILE= of araxd's unit, or fewer connections, buffers, exported timelines and armed eventfds",
-	},
-	[MAPS] = {
-		"a user has as many of araxd's mappings as one may have",
-		"clients have as many of araxd's mappings as they may have",
-		"a higher vm.max_map_count (sysctl), or fewer connections and buffers",
-	},
-	[FLYING] = {
-		"a user was sent as many descriptors that it has not received as one may have",
-		"clients were sent as many descriptors that they have not received as they may have",
-		"programs that read their answers, or a higher LimitNOFILE= of araxd's unit",
-	},
-};
+static const char *remedy_of(enum kind kind)
+{
+	return kind == FDS ? "a higher LimitNOFILE= of araxd's unit, or fewer connections, buffers, exported timelines and armed eventfds" :
+			     "a higher vm.max_map_count (sysctl), or fewer connections and buffers";
+}
 
 /* (locked) */
 static int refuse_one(struct holder *o, enum kind kind)
 {
 	if (is_news(&o->count, kind))
-		log_warn(words[kind].one, log_u64("uid", o->uid),
-			 log_u64("limit", o->count.most[kind]), log_str("remedy", words[kind].remedy));
+		log_warn(kind == FDS ? "a user has as many of araxd's descriptors as one may have" :
+				       "a user has as many of araxd's mappings as one may have",
+			 log_u64("uid", o->uid), log_u64("limit", o->count.most[kind]),
+			 log_str("remedy", remedy_of(kind)));
 	return -EDQUOT;
 }
 
@@ -122,9 +110,11 @@ static int refuse_one(struct holder *o, enum kind kind)
 static int refuse_all(struct holdings *h, enum kind kind)
 {
 	if (is_news(&h->count, kind))
-		log_warn(words[kind].all, log_u64("limit", h->count.most[kind]),
-			 log_str("remedy", words[kind].remedy));
-	return kind == MAPS ? -ENOMEM : -EMFILE;
+		log_warn(kind == FDS ? "clients have as many of araxd's descriptors as they may have" :
+				       "clients have as many of araxd's mappings as they may have",
+			 log_u64("limit", h->count.most[kind]),
+			 log_str("remedy", remedy_of(kind)));
+	return kind == FDS ? -EMFILE : -ENOMEM;
 }
 
 static bool is_over(const struct count *c, enum kind kind, uint32_t more)
@@ -208,7 +198,7 @@ static struct holder *find(struct holdings *h, uid_t uid, bool unlimited)
 int holdings_take(struct holdings *h, uid_t uid, bool unlimited, uint32_t fds, uint32_t maps,
 		  struct holder **holder)
 {
-	const uint32_t n[NR_KINDS] = { fds, maps, 0 };
+	const uint32_t n[NR_KINDS] = { fds, maps };
 	int err = -ENOMEM;
 	struct holder *o;
 
@@ -227,7 +217,7 @@ int holdings_take(struct holdings *h, uid_t uid, bool unlimited, uint32_t fds, u
 
 struct holder *holdings_owe(struct holdings *h, uid_t uid, bool unlimited, uint32_t fds)
 {
-	const uint32_t n[NR_KINDS] = { fds, 0, 0 };
+	const uint32_t n[NR_KINDS] = { fds, 0 };
 	struct holder *o;
 
 	pthread_mutex_lock(&h->lock);
@@ -256,40 +246,15 @@ bool holder_is_unlimited(const struct holder *holder)
 	return holder->unlimited;
 }
 
-static int take_more(struct holder *holder, const uint32_t *n)
+int holder_take(struct holder *holder, uint32_t fds, uint32_t maps)
 {
+	const uint32_t n[NR_KINDS] = { fds, maps };
 	int err;
 
 	pthread_mutex_lock(&holder->set->lock);
 	err = take(holder, n);
 	pthread_mutex_unlock(&holder->set->lock);
 	return err;
-}
-
-int holder_fly(struct holder *holder)
-{
-	const uint32_t n[NR_KINDS] = { 0, 0, 1 };
-
-	return take_more(holder, n);
-}
-
-void holder_landed(struct holder *holder, uint32_t fds)
-{
-	const uint32_t n[NR_KINDS] = { 0, 0, fds };
-	struct holdings *h = holder->set;
-
-	pthread_mutex_lock(&h->lock);
-	sub(&holder->count, n);
-	sub(&h->count, n);
-	end_if_empty(holder);
-	pthread_mutex_unlock(&h->lock);
-}
-
-int holder_take(struct holder *holder, uint32_t fds, uint32_t maps)
-{
-	const uint32_t n[NR_KINDS] = { fds, maps, 0 };
-
-	return take_more(holder, n);
 }
 
 void holder_give_later(struct holder *holder, uint32_t fds, uint32_t maps)
@@ -302,7 +267,7 @@ void holder_give_later(struct holder *holder, uint32_t fds, uint32_t maps)
 
 void holder_given(struct holder *holder, uint32_t fds, uint32_t maps)
 {
-	const uint32_t n[NR_KINDS] = { fds, maps, 0 };
+	const uint32_t n[NR_KINDS] = { fds, maps };
 	struct holdings *h = holder->set;
 
 	pthread_mutex_lock(&h->lock);

@@ -53,13 +53,6 @@ bool holdings_may_owe(const struct holdings *h);
 uid_t holder_uid(const struct holder *holder);
 bool holder_is_unlimited(const struct holder *holder);
 
-/*
- * One is sent to that user, who has not received it: it is no place in our table, but the kernel grants
- * our own user as many of these as places.  As holder_take(), until they have landed.
- */
-int holder_fly(struct holder *holder);
-void holder_landed(struct holder *holder, uint32_t fds);
-
 /* More, for one who has something. */
 int holder_take(struct holder *holder, uint32_t fds, uint32_t maps);
 /*
