@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "cli.h"
-#include "group.h"
 
 /* As the unit's: an OpenCL compiler may hang for all of compile-seconds, and others be slow. */
 #define START_SECONDS	600
@@ -29,14 +28,17 @@
 
 static volatile sig_atomic_t child;
 
-/* Once: what was sent to all of the group has reached the program, unless that is in another one. */
 static void forward(int sig)
 {
-	const int err = errno;
-
-	if (child > 0 && !(group_had(sig) && getpgid(child) == getpgrp()))
+	if (child > 0)
 		kill(child, sig);
-	errno = err;
+}
+
+/* From a keyboard these go to the program as well; where somebody has sent them, to us alone. */
+static void forward_sent(int sig, siginfo_t *info, void *context)
+{
+	if (info->si_code <= 0)
+		forward(sig);
 }
 
 /*
@@ -314,11 +316,11 @@ static int run_child(char **argv, const struct signals *s)
 	static const int passed_on[] = { SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
 	static const int keys[] = { SIGINT, SIGQUIT };
 	struct sigaction handler = { .sa_handler = forward };
+	struct sigaction sent = { .sa_sigaction = forward_sent, .sa_flags = SA_SIGINFO };
 	int status;
 	size_t i;
 	pid_t pid;
 
-	sigfillset(&handler.sa_mask);
 	pid = fork();
 	if (!pid) {
 		release_endings(s);
@@ -330,17 +332,15 @@ static int run_child(char **argv, const struct signals *s)
 		return EXIT_FAILED;
 	}
 	child = pid;
-	group_watch();
 	for (i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++)
 		sigaction(passed_on[i], &handler, NULL);
 	for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		if (!is_ignored(s, keys[i]))
-			sigaction(keys[i], &handler, NULL);
+			sigaction(keys[i], &sent, NULL);
 	sigprocmask(SIG_SETMASK, &s->mask, NULL);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	child = 0;
-	group_unwatch();
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

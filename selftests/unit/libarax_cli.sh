@@ -428,50 +428,6 @@ END
 for s in INT QUIT TERM; do
 	is 9 "run passes on SIG$s that was sent to it" bash "$tmp/sent" $arax $s "$tmp/sent.$s"
 done
-# What all of a job has had the program has had; so it has what was sent to the other one first, too.
-cat >"$tmp/counts.py" <<'END'
-import os, signal, sys
-all = {getattr(signal, "SIG" + sys.argv[1])}
-signal.pthread_sigmask(signal.SIG_BLOCK, all)
-if len(sys.argv) > 3:
-	os.setpgid(0, 0)
-open(sys.argv[2], "w").close()
-signal.sigwait(all)
-n = 1
-while signal.sigtimedwait(all, 0.5):
-	n += 1
-print(n, file=sys.stderr)
-sys.exit(n)
-END
-cat >"$tmp/to-all.py" <<'END'
-import os, signal, subprocess, sys, time
-sig = getattr(signal, "SIG" + sys.argv[1])
-p = subprocess.Popen(sys.argv[4:], preexec_fn=os.setpgrp)
-while not os.path.exists(sys.argv[2]) and p.poll() is None:
-	time.sleep(0.05)
-for to in sys.argv[3].split(","):
-	os.kill(p.pid if to == "one" else -p.pid, sig)
-	if to == "all":
-		time.sleep(0.05)
-sys.exit(p.wait())
-END
-if command -v python3 >/dev/null; then
-	for s in INT QUIT TERM HUP USR1; do
-		for to in one all one,all; do
-			is 1 "run passes on SIG$s once that was sent to $to" \
-				python3 "$tmp/to-all.py" $s "$tmp/all.$s.$to" $to \
-				env --default-signal $arax run --private -- \
-				python3 "$tmp/counts.py" $s "$tmp/all.$s.$to"
-		done
-	done
-	# The two of one time may come as one.
-	is 30 'run passes on none of many that were sent to all' \
-		python3 "$tmp/to-all.py" USR1 "$tmp/all.many" "all$(printf ',all%.0s' {2..30})" \
-		$arax run --private -- python3 "$tmp/counts.py" USR1 "$tmp/all.many"
-	is 1 'run passes on to a program that has left its group' \
-		python3 "$tmp/to-all.py" TERM "$tmp/all.left" all $arax run --private -- \
-		python3 "$tmp/counts.py" TERM "$tmp/all.left" left
-fi
 mkdir "$tmp/refused"
 echo '{ "library": 1 }' >"$tmp/refused/a.json"
 is 0 'run with a wrong kernel library' $arax run --kernels "$tmp/refused" -- true
