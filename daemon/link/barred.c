@@ -57,6 +57,9 @@ int barred_add(struct barred *b, const char *path, uid_t uid)
 	/* The list says nothing of its owner, who could let himself in as well. */
 	if (st.st_uid == uid)
 		return -EPERM;
+	/* Somebody else's list has no place for ours, and its mode says of the mask what is its group's. */
+	if (!b->nr && lgetxattr(path, ACL, NULL, 0) > 0)
+		return -EBUSY;
 	if (!b->nr)
 		b->mode = st.st_mode;
 	b->path = path;
@@ -69,9 +72,12 @@ int barred_add(struct barred *b, const char *path, uid_t uid)
 
 void barred_remove(struct barred *b, uint32_t at)
 {
+	const uid_t uid = b->uid[at];
+	int err;
+
 	b->uid[at] = b->uid[--b->nr];
-	if (b->nr)
-		write_all(b);
-	else
-		lremovexattr(b->path, ACL);
+	err = b->nr ? write_all(b) : lremovexattr(b->path, ACL) ? -errno : 0;
+	/* He is in the file's still: once more, later. */
+	if (err && err != -ENODATA && err != -ENOENT)
+		b->uid[b->nr++] = uid;
 }
