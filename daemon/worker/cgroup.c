@@ -84,8 +84,8 @@ static void remove_old(void)
 static int lock_folder(void)
 {
 	lock = openat(top, "cgroup.kill", O_WRONLY | O_CLOEXEC);
-	/* Before Linux 5.14, and in the topmost, there is none. */
-	if (lock < 0 && errno == ENOENT)
+	/* Before Linux 5.14, and in the topmost, there is none; of one that was given to us it is not ours. */
+	if (lock < 0 && (errno == ENOENT || errno == EACCES))
 		lock = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (lock < 0)
 		return -errno;
