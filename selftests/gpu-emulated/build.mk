@@ -6,7 +6,7 @@ EMULATED_SRC := $(addprefix selftests/gpu-emulated/,driver.c kernels.cc)
 
 # $(call emulated,WHICH,VARIANT)
 define emulated_rule
-$(B)/test/$(2)/lib$(1)-emulated.so: $(EMULATED_SRC) $(addprefix selftests/gpu-emulated/,emulated.h block.h) $(STD_CU) $(PASSES_CU) $(BLAS_CU) \
+$(B)/test/$(2)/lib$(1)-emulated.so: $(EMULATED_SRC) $(addprefix selftests/gpu-emulated/,emulated.h block.hh) $(STD_CU) $(PASSES_CU) $(BLAS_CU) \
 		selftests/system/kernels/systest.cu
 	@mkdir -p $$(@D)
 	$(say) LINK $$@

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "selftests/gpu-emulated/emulated.h"
-#include "selftests/gpu-emulated/block.h"
+#include "selftests/gpu-emulated/block.hh"
 
 struct index3 {
 	unsigned int x, y, z;

@@ -950,7 +950,8 @@ START_TEST(holes_are_refused)
 	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_CREATE, &cr, sizeof(cr), &fd, 1, NULL),
 			 -EINVAL);
 	ck_assert_int_eq(pwrite(fd, &one, 1, PAGE), 1);
-	im.fd = cr.fd = 0;
+	im.fd = 0;
+	cr.fd = 0;
 	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1, NULL), 0);
 	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_CREATE, &cr, sizeof(cr), &fd, 1, NULL), 0);
 	close(fd);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * block.h - the threads of a block that has barriers
+ * block.hh - the threads of a block that has barriers
  *
  * Under a sanitizer each is a thread, so that races between them are found.  Else they take turns on
  * one, each from a barrier to the next: a hundred times as fast, and every other kernel the other
  * way around, so that what no barrier orders has either order.
  */
-#ifndef EMULATED_BLOCK_H
-#define EMULATED_BLOCK_H
+#ifndef EMULATED_BLOCK_HH
+#define EMULATED_BLOCK_HH
 
 #include <cstddef>
 #include <cstdint>
@@ -156,4 +156,4 @@ static void block_run(uint64_t n, const std::function<void(uint64_t)> &fn)
 
 #endif
 
-#endif /* EMULATED_BLOCK_H */
+#endif /* EMULATED_BLOCK_HH */
