@@ -106,12 +106,10 @@ int conn_consume(struct conn *c, uint32_t max)
 {
 	struct broker *b = c->broker;
 	struct poller *p = b->link.poller;
-	uint32_t has_read;
 	int n;
 
 	if (c->where == CONN_NOWHERE)
 		return -EPIPE;
-	has_read = core_read_once(core_ctl(c->client)->cq_head);
 	/* Afresh: from here on its tasks wait. */
 	p->now = ticks_now(&p->ticks);
 	p->exact = true;
@@ -126,7 +124,7 @@ int conn_consume(struct conn *c, uint32_t max)
 			make_hot(c, p->now);
 		c->active = p->now;
 	} else if (n == -EAGAIN) {
-		c->starved_at = has_read;
+		c->starved_at = core_read_once(c->client->cq_seen);
 		if (c->where != CONN_STARVED) {
 			move(c, CONN_STARVED);
 			b->starved_ns = STARVED_NS;
