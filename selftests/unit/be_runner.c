@@ -531,20 +531,6 @@ START_TEST(worker_has_the_tenants_rights_only)
 }
 END_TEST
 
-static int oom_score_adj(uint32_t pid)
-{
-	char path[64];
-	int score = -2000;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%u/oom_score_adj", pid);
-	f = fopen(path, "re");
-	ck_assert_ptr_nonnull(f);
-	ck_assert_int_eq(fscanf(f, "%d", &score), 1);
-	fclose(f);
-	return score;
-}
-
 static const struct { int ours, its; } scores[] = { { -500, 0 }, { 0, 0 }, { 300, 300 } };
 
 /* Where memory is short araxd's unit spares araxd, not what a tenant has run; nor is it spared more. */
@@ -556,11 +542,12 @@ START_TEST(worker_is_not_spared)
 	ck_assert_ptr_nonnull(f);
 	fprintf(f, "%d", scores[_i].ours);
 	if (fclose(f)) {
-		printf("# SKIP worker_is_not_spared: no CAP_SYS_RESOURCE\n");
+		be_skip("worker_is_not_spared", "no CAP_SYS_RESOURCE");
+		free_buffer(&b);
 		return;
 	}
 	ck_assert_int_eq(run("test_identity", &b, 1, NULL, 0), 0);
-	ck_assert_int_eq(oom_score_adj(b.data[0]), scores[_i].its);
+	ck_assert_int_eq(oom_score_adj((pid_t)b.data[0]), scores[_i].its);
 	free_buffer(&b);
 }
 END_TEST
@@ -1304,7 +1291,7 @@ int main(void)
 	if (geteuid() == 0) {
 		tcase_add_test(t, root_tenant_has_no_capability);
 		tcase_add_test(t, one_worker_a_uid);
-	tcase_add_test(t, a_worker_is_of_one_tenant);
+		tcase_add_test(t, a_worker_is_of_one_tenant);
 		tcase_add_test(t, number_of_workers_is_limited);
 		tcase_add_test(t, dropped_buffers_are_unmapped);
 	} else {

@@ -5,6 +5,7 @@
 
 #include <check.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -36,6 +37,21 @@ static inline void free_buffer(struct buffer *b)
 {
 	munmap(b->data, b->bytes);
 	close(b->fd);
+}
+
+/* Who goes first when memory is short. */
+static inline int oom_score_adj(pid_t pid)
+{
+	char path[64];
+	int score;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", pid);
+	f = fopen(path, "re");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(fscanf(f, "%d", &score), 1);
+	fclose(f);
+	return score;
 }
 
 #endif /* ARAX_SELFTESTS_UNIT_BE_RUNNER_H */
