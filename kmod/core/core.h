@@ -450,8 +450,7 @@ struct core_task {
 	bool canceled;		/* the client asked while it was dispatched */
 	bool ranged;		/* its ranges are known */
 
-	/* As it is, or will be, in the dispatch ring; d.seq: its place in the client's. */
-	struct arax_dispatch d ____cacheline_aligned;
+	struct arax_dispatch d ____cacheline_aligned;	/* as it is, or will be, in the dispatch ring */
 
 	struct core_buffer **buffers ____cacheline_aligned;
 	struct arax_dispatch_range *ranges;
