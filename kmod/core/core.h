@@ -461,9 +461,9 @@ struct core_task {
 	u32 promised;		/* bit per range, see lost.c */
 	u32 promise_era;
 	struct arax_dispatch_range inline_ranges[2];
+	u64 place;		/* in the client's ring, counted for ever */
 	/* Tasks without timelines touch nothing from here on. */
 	u64 order;		/* among those that were queued */
-	u64 place;		/* in the client's ring, counted for ever */
 	union {
 		u64 wait_value;
 		u64 origin;	/* of a refused task: why */
