@@ -237,3 +237,19 @@ int look_clear_rows(const struct look *l, const struct memory_range *r,
 	}
 	return 0;
 }
+
+void look_clear_clean(const struct look *l, const struct memory_range *r)
+{
+	uint32_t first, rows, i, done = 0;
+	struct memory_extent *e;
+	uint64_t start, bytes;
+
+	for (e = look_first(l); e; e = look_on(l, e, &done)) {
+		rows = memory_rows_in(r, e->start, e->end, &first);
+		done += 1 + rows;
+		for (i = first; i < first + rows; i++) {
+			start = memory_row(r, i, &bytes);
+			clear_clean(e, start, start + bytes);
+		}
+	}
+}

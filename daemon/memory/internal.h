@@ -416,6 +416,8 @@ struct memory_extent *look_on(const struct look *l, struct memory_extent *e, uin
  */
 int look_clear_rows(const struct look *l, const struct memory_range *r,
 		    const struct memory_extent *keep, bool reserve);
+/* (locked, for a while not) ... but what is dirty there. */
+void look_clear_clean(const struct look *l, const struct memory_range *r);
 
 static inline struct look look_bytes(const struct memory_buffer *b, uint64_t start, uint64_t end)
 {
@@ -602,6 +604,9 @@ static inline bool are_peers(const struct memory *m, uint32_t device, uint32_t f
 	return device != from && from < PEERS && d->ops.copy_peer && d->ops.peers &&
 	       d->ops.peers == f->ops.peers && !(d->strangers >> from & 1);
 }
+
+/* (locked) Of start..end it has nothing any more but what is dirty there. */
+void clear_clean(struct memory_extent *e, uint64_t start, uint64_t end);
 
 /* (locked) Room to note in @e that rows were written; false: no memory. */
 bool dirty_reserve(struct memory_extent *e, uint32_t rows);

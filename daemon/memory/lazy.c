@@ -12,6 +12,16 @@ bool dirty_reserve(struct memory_extent *e, uint32_t rows)
 	return intervals_room(&e->dirty, rows + 1);
 }
 
+void clear_clean(struct memory_extent *e, uint64_t start, uint64_t end)
+{
+	uint64_t from, to, born;
+
+	e->clears++;
+	for (; intervals_first(&e->dirty, start, end, &from, &to, &born); start = to)
+		intervals_clear(&e->valid, start, from);
+	intervals_clear(&e->valid, start, end);
+}
+
 uint64_t dirty_bytes(const struct memory_buffer *b, uint64_t start, uint64_t end,
 		     uint32_t *device)
 {

@@ -307,15 +307,10 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 static void forget_hull(const struct memory_buffer *b, uint64_t start, uint64_t end)
 {
 	const struct look l = look_bytes(b, start, end);
-	uint64_t at, from, to, born;
 	struct memory_extent *e;
 
-	for (e = look_first(&l); e; e = look_next(&l, e)) {
-		e->clears++;
-		for (at = start; intervals_first(&e->dirty, at, end, &from, &to, &born); at = to)
-			intervals_clear(&e->valid, at, from);
-		intervals_clear(&e->valid, at, end);
-	}
+	for (e = look_first(&l); e; e = look_next(&l, e))
+		clear_clean(e, start, end);
 }
 
 void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offset,

@@ -336,21 +336,28 @@ static int set_rows(struct memory *m, const struct memory_range *r, struct memor
 
 /*
  * (locked, for a while not) The rows of @r are as they should be in @keep, and at the host if the
- * buffer is not lazy; nowhere else, but that of a lazy one only devices @from to @to have changed.
- * At no time two extents have them for themselves alone.  After -ENOMEM, as if the task had failed.
+ * buffer is not lazy; nowhere else.  At no time two extents have them for themselves alone.  After
+ * -ENOMEM, as if the task had failed.
  */
-static int wrote(struct memory *m, const struct memory_range *r, struct memory_extent *keep,
-		 uint32_t from, uint32_t to)
+static int wrote(struct memory *m, const struct memory_range *r, struct memory_extent *keep)
+{
+	const struct look l = look_rows(r->buffer, r);
+	int err = look_clear_rows(&l, r, keep, true);
+
+	return err || !keep ? err : set_rows(m, r, keep);
+}
+
+/*
+ * (locked, for a while not) @device is lost, and what the task wrote there.  What was there alone before
+ * it still is, and so nowhere: who reads it is told, until somebody has written over it.  The task may
+ * yet do that elsewhere, or end as one that did nothing.
+ */
+static void lost(const struct memory_range *r, uint32_t device)
 {
 	struct look l = look_rows(r->buffer, r);
-	int err;
 
-	if (r->buffer->lazy) {
-		l.from = from;
-		l.to = to;
-	}
-	err = look_clear_rows(&l, r, keep, true);
-	return err || !keep ? err : set_rows(m, r, keep);
+	l.from = l.to = device;
+	look_clear_clean(&l, r);
 }
 
 /* (locked) Nobody trusts what a task has brought, unless somebody is reading it. */
@@ -469,22 +476,23 @@ static int store(struct memory *m, struct memory_range *r, uint32_t lane)
 int memory_leave(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
 		 uint32_t nr, int result)
 {
-	uint32_t i, from = 0, to = UINT32_MAX;
+	uint32_t i;
 	int err;
 
 	for (i = 0; i < nr && !result; i++)
 		if (ranges[i].access & ARAX_OUT && !ranges[i].buffer->lazy)
 			result = store(m, &ranges[i], lane);
-	/* What the device that is lost has written is nowhere else, and it may run again on another. */
-	if (result == -ENODEV)
-		from = to = device;
 	memory_lock(m);
 	for (i = 0; i < nr; i++) {
 		ranges[i].left = true;
 		if (!(ranges[i].access & ARAX_OUT))
 			continue;
+		if (result == -ENODEV && ranges[i].buffer->lazy) {
+			lost(&ranges[i], device);
+			continue;
+		}
 		/* If it failed, half of it may have reached the host. */
-		err = wrote(m, &ranges[i], result ? NULL : ranges[i].extent, from, to);
+		err = wrote(m, &ranges[i], result ? NULL : ranges[i].extent);
 		result = result ? result : err;
 	}
 	pthread_mutex_unlock(&m->lock);

@@ -1648,6 +1648,45 @@ START_TEST(a_lost_task_leaves_its_input)
 }
 END_TEST
 
+/* Nor does it make the host's old bytes good: it may be canceled, as if it had done nothing. */
+START_TEST(a_lost_task_hides_no_loss)
+{
+	static const uint32_t access[] = { ARAX_OUT, ARAX_INOUT };
+
+	for (uint32_t i = 0; i < 2; i++) {
+		struct memory_range r, all;
+
+		start(64 * KIB);
+		r = range(0, access[i], 50, 100);
+		all = range(0, ARAX_IN, 0, BYTES);
+		memory_buffer_lazy(buffer[0]);
+		run(0, range(0, ARAX_IN, 0, 200), 0, 1, 1);
+		run(0, range(0, ARAX_OUT, 0, 100), 'n', 1, 1);
+		ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 2, nobody), 0);
+		memset(at(&r), 'h', 100);
+		ck_assert(memory_consumes(m, 0, &r, 1) == (i == 1));
+		fake[0].dead = true;
+		ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, -ENODEV), -ENODEV);
+		memory_settle(m, 0, &r, 1, 2);
+		ck_assert_int_eq(memory_check(m), 0);
+		ck_assert_int_eq(memory_flush(m, &all), -EIO);
+		memory_lose(m, 0);
+		ck_assert_int_eq(memory_check(m), 0);
+		r = range(0, ARAX_IN, 0, 50);
+		ck_assert_int_eq(memory_flush(m, &r), -EIO);
+		r = range(0, ARAX_IN, 50, 50);
+		ck_assert_int_eq(memory_flush(m, &r), -EIO);
+		/* What it was to write and the host had is as it was. */
+		r = range(0, ARAX_IN, 100, BYTES - 100);
+		ck_assert_int_eq(memory_flush(m, &r), 0);
+		/* Until somebody has written over it. */
+		memory_host_wrote(m, buffer[0], 0, 100, 0, 1);
+		ck_assert_int_eq(memory_flush(m, &all), 0);
+		finish();
+	}
+}
+END_TEST
+
 static struct memory_range wanted[4];
 
 static void *enter_peer(void *arg)
@@ -2520,6 +2559,7 @@ int main(void)
 	tcase_add_test(c, who_is_no_peer_goes_by_the_host);
 	tcase_add_test(c, a_peers_copy_outlives_the_device);
 	tcase_add_test(c, a_lost_task_leaves_its_input);
+	tcase_add_test(c, a_lost_task_hides_no_loss);
 	tcase_add_test(c, one_copy_at_a_time_from_a_peer);
 	tcase_add_test(c, copies_from_peers_are_estimated);
 	tcase_add_test(c, each_link_has_its_rate);
