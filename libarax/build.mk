@@ -55,7 +55,7 @@ $(call program,$(B)/unit/libarax-ring-asan,asan,selftests/unit/libarax_ring.c li
 $(foreach v,plain asan tsan,$(call program,$(B)/unit/libarax-flow-$(v),$(v),\
 	selftests/unit/libarax_flow.c $(LIBARAX_SRC),$(shell $(PKGCONF) --libs check 2>/dev/null)))
 $(foreach v,plain asan,$(call program,$(B)/unit/libarax-broker-$(v),$(v),\
-	selftests/unit/libarax_broker.c $(LIBARAX_SRC),$(shell $(PKGCONF) --libs check 2>/dev/null)))
+	selftests/unit/libarax_broker.c daemon/link/barred.c $(LIBARAX_SRC),$(shell $(PKGCONF) --libs check 2>/dev/null)))
 
 $(addprefix check-libarax-,$(LIBARAX_TESTS)): check-libarax-%: $(B)/unit/libarax-%
 	scripts/tally run unit/libarax-$* $<

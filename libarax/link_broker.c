@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <sys/un.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -858,12 +859,18 @@ static const struct link_ops broker_ops = {
 	.close = broker_close,
 };
 
-static int not_connected(int err, const char *path)
+/* Its mode lets anybody, and it has one. */
+static bool has_access_list(const char *path)
 {
 	struct stat st;
 
-	/* Its mode lets anybody. */
-	if (err == -EACCES && !stat(path, &st) && st.st_mode & 0002)
+	return !stat(path, &st) && st.st_mode & 0002 &&
+	       getxattr(path, "system.posix_acl_access", NULL, 0) > 0;
+}
+
+static int not_connected(int err, const char *path)
+{
+	if (err == -EACCES && has_access_list(path))
 		return error_set(err, "connecting to %s, whose access list forbids it: araxd may be about to close what this user has sent it, which takes long; its log says so",
 				 path);
 	return error_set(err, "connecting to %s (" ERROR_NO_DAEMON ")", path);

@@ -105,6 +105,28 @@ START_TEST(it_has_none_of_few)
 }
 END_TEST
 
+/* Once clients have all that may be open: there are places for what children are given. */
+START_TEST(it_has_its_own_when_all_are_taken)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC), given = null, have;
+	struct rlimit few = { 300, 300 };
+	pid_t pid;
+
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	ck_assert_int_eq(child_reserve(), 0);
+	while (dup(null) >= 0)
+		;
+	ck_assert_int_eq(errno, EMFILE);
+	ck_assert_int_eq(child_reserve(), 0);
+	pid = child_begin(0, &given, 1, &have);
+	if (!pid)
+		_exit(fcntl(have, F_GETFD) < 0 || fcntl(299, F_GETFD) >= 0);
+	ck_assert_int_eq(status_of(pid), 0);
+	/* A sanitizer's last look needs some. */
+	ck_assert_int_eq(close_range(280, 299, 0), 0);
+}
+END_TEST
+
 static void *start_some(void *arg)
 {
 	for (int i = 0; i < TIMES; i++) {
@@ -259,6 +281,7 @@ int main(void)
 	tcase_set_timeout(c, 120);
 	tcase_add_test(c, it_has_what_it_is_given);
 	tcase_add_test(c, it_has_none_of_few);
+	tcase_add_test(c, it_has_its_own_when_all_are_taken);
 	tcase_add_test(c, each_has_its_own);
 	tcase_add_test(c, what_is_no_file_is_refused);
 	tcase_add_loop_exit_test(c, who_closes_it_waits_for_ever, 0, 0, 3);

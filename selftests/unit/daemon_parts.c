@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@
 #include "daemon/dispatch/work.h"
 #include "daemon/graph/internal.h"
 #include "daemon/complaints.h"
+#include "daemon/link/barred.h"
 #include "daemon/link/holdings.h"
 #include "daemon/link/patience.h"
 #include "daemon/link/identity.h"
@@ -1564,6 +1566,114 @@ START_TEST(trace_names_all_successors)
 }
 END_TEST
 
+#define ACL	"system.posix_acl_access"
+#define STRANGER	100000u	/* nobody here */
+
+static bool has_acl(const char *path)
+{
+	return getxattr(path, ACL, NULL, 0) > 0;
+}
+
+/* A file of ours; false, and said: it can't have an access list. */
+static bool make_file(char path[UNIT_TMP_LEN])
+{
+	int fd = mkstemp(unit_tmp(path, "arax-barred-XXXXXX"));
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(fchmod(fd, 0626), 0);
+	close(fd);
+	if (getxattr(path, ACL, NULL, 0) >= 0 || errno != EOPNOTSUPP)
+		return true;
+	printf("skipped: no ACLs in %s\n", path);
+	unlink(path);
+	return false;
+}
+
+/* Whoever is barred is for a time: then the file is as it was. */
+START_TEST(barred_come_and_go)
+{
+	static struct barred b;
+	char path[UNIT_TMP_LEN];
+	struct stat st;
+	uint32_t i;
+
+	if (!make_file(path))
+		return;
+	ck_assert_int_eq(barred_add(&b, path, getuid()), -EPERM);
+	for (i = 0; i < BARRED_MOST; i++)
+		ck_assert_int_eq(barred_add(&b, path, STRANGER + i), 0);
+	ck_assert_int_eq(barred_add(&b, path, STRANGER + 7), -EEXIST);
+	ck_assert_int_eq(barred_add(&b, path, STRANGER + i), -ENOSPC);
+	ck_assert(has_acl(path));
+	barred_remove(&b, 7);
+	ck_assert_uint_eq(b.uid[7], STRANGER + BARRED_MOST - 1);
+	ck_assert_int_eq(barred_add(&b, path, STRANGER + 7), 0);
+	for (i = 0; i < BARRED_MOST; i++)
+		barred_remove(&b, b.nr / 2);
+	ck_assert_uint_eq(b.nr, 0);
+	ck_assert(!has_acl(path));
+	ck_assert_int_eq(stat(path, &st), 0);
+	ck_assert_uint_eq(st.st_mode & 07777, 0626);
+	unlink(path);
+}
+END_TEST
+
+/* Somebody who knows what he does has given the socket a list. */
+START_TEST(barred_leave_others_lists_alone)
+{
+	struct barred b = { .nr = 0 }, other = { .nr = 0 };
+	char path[UNIT_TMP_LEN], before[512], after[512];
+	ssize_t n;
+
+	if (!make_file(path))
+		return;
+	ck_assert_int_eq(barred_add(&other, path, STRANGER), 0);
+	n = getxattr(path, ACL, before, sizeof(before));
+	ck_assert_int_gt(n, 0);
+	ck_assert_int_eq(barred_add(&b, path, STRANGER + 1), -EBUSY);
+	ck_assert_uint_eq(b.nr, 0);
+	ck_assert_int_eq(getxattr(path, ACL, after, sizeof(after)), n);
+	ck_assert_mem_eq(before, after, (size_t)n);
+	unlink(path);
+}
+END_TEST
+
+/* Who can't be taken from the list is in it still, and is tried again; where it is gone he is not. */
+START_TEST(barred_stay_known)
+{
+	struct barred b = { .nr = 0 };
+	char path[UNIT_TMP_LEN], below[UNIT_TMP_LEN + 2];
+
+	if (!make_file(path))
+		return;
+	for (uint32_t i = 0; i < 2; i++) {
+		ck_assert_int_eq(barred_add(&b, path, STRANGER), 0);
+		ck_assert_int_eq(barred_add(&b, path, STRANGER + 1), 0);
+		/* ENOTDIR is none of the errors that say that there is none. */
+		snprintf(below, sizeof(below), "%s/x", path);
+		b.path = below;
+		barred_remove(&b, 0);
+		ck_assert_uint_eq(b.nr, 2);
+		ck_assert_uint_eq(b.uid[0], STRANGER + 1);
+		ck_assert_uint_eq(b.uid[1], STRANGER);
+		b.path = path;
+		barred_remove(&b, 0);
+		ck_assert_uint_eq(b.nr, 1);
+		b.path = below;
+		barred_remove(&b, 0);
+		ck_assert_uint_eq(b.nr, 1);
+		b.path = path;
+		if (i)
+			unlink(path);
+		barred_remove(&b, 0);
+		ck_assert_uint_eq(b.nr, 0);
+	}
+	/* Nor is somebody added who could not be. */
+	ck_assert_int_eq(barred_add(&b, path, STRANGER), -ENOENT);
+	ck_assert_uint_eq(b.nr, 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("daemon parts");
@@ -1579,6 +1689,9 @@ int main(void)
 	tcase_add_test(t, holdings_are_parted);
 	tcase_add_test(t, what_came_unasked_counts);
 	tcase_add_test(t, what_is_given_back_later_makes_room_at_once);
+	tcase_add_test(t, barred_come_and_go);
+	tcase_add_test(t, barred_leave_others_lists_alone);
+	tcase_add_test(t, barred_stay_known);
 	tcase_add_test(t, complaints_are_a_line_a_second);
 	tcase_add_test(t, limits_go_with_the_folder);
 	tcase_add_test(t, what_is_no_cgroup);

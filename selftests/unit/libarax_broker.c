@@ -6,6 +6,7 @@
 #include <check.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <stdatomic.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -17,6 +18,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "daemon/link/barred.h"
 #include "libarax/internal.h"
 #include "selftests/unit/be_test.h"
 #include "selftests/unit/refuse_call.h"
@@ -494,6 +496,60 @@ START_TEST(no_memory_to_open)
 END_TEST
 #endif
 
+#define STRANGER	100000u
+
+/* As @STRANGER: what he is told, whether that is an access list's doing. */
+static int told_of_a_list(void)
+{
+	struct link *other;
+
+	if (setgroups(0, NULL) || setresgid(STRANGER, STRANGER, STRANGER) ||
+	    setresuid(STRANGER, STRANGER, STRANGER))
+		return 2;
+	if (link_broker_open(&other, path, 0, false) != -EACCES)
+		return 3;
+	return !strstr(arax_error_text(), "access list");
+}
+
+static int as_stranger(void)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(told_of_a_list());
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+/* araxd keeps out for a while who has it close too much: that is told, and nothing else taken for it. */
+START_TEST(kept_out_by_an_access_list)
+{
+	struct barred b = { .nr = 0 };
+
+	if (getuid()) {
+		printf("skipped: not root, so no other user to be kept out\n");
+		return;
+	}
+	ck_assert_int_eq(chmod(folder, 0755), 0);
+	ck_assert_int_eq(chmod(path, 0666), 0);
+	if (barred_add(&b, path, STRANGER)) {
+		printf("skipped: no ACLs in %s\n", path);
+		return;
+	}
+	ck_assert_int_eq(as_stranger(), 0);
+	/* Its mode forbids it. */
+	barred_remove(&b, 0);
+	ck_assert_int_eq(chmod(path, 0660), 0);
+	ck_assert_int_eq(as_stranger(), 1);
+	/* That of its folder does. */
+	ck_assert_int_eq(chmod(path, 0666), 0);
+	ck_assert_int_eq(chmod(folder, 0700), 0);
+	ck_assert_int_eq(as_stranger(), 1);
+}
+END_TEST
+
 /* The server hears of the end, whoever else has the socket. */
 START_TEST(closed_beside_a_child)
 {
@@ -688,6 +744,7 @@ int main(void)
 	tcase_add_test(t, buffer_under_a_timer);
 	tcase_add_test(t, connected_under_a_timer);
 	tcase_add_loop_test(t, asleep, 0, 3);
+	tcase_add_test(t, kept_out_by_an_access_list);
 	tcase_add_test(t, closed_beside_a_child);
 #ifndef __SANITIZE_ADDRESS__
 	tcase_add_loop_test(t, no_memory_to_open, 0, 2);
