@@ -179,8 +179,10 @@ static inline void finish(struct core *core, struct core_task *t, s32 result, u3
 		core_slot_free(core, t);
 	else
 		core_share_queued(core, t->client, -1);
-	if (!clist_empty(&t->note))
+	if (t->notes) {
+		t->notes = 0;
 		clist_del(&t->note);
+	}
 	if (t->blocked)
 		cheap_remove(&t->wait->tasks, &t->tl_node);
 	t->blocked = false;

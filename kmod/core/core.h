@@ -457,13 +457,13 @@ struct core_task {
 	u8 *args;
 	struct core_timeline *wait;
 	struct core_timeline *signal;
-	struct clist note;	/* core->task_notes */
+	u64 place;		/* in the client's ring, counted for ever */
+	u64 order;		/* among those that were queued */
 	u32 promised;		/* bit per range, see lost.c */
 	u32 promise_era;
 	struct arax_dispatch_range inline_ranges[2];
-	u64 place;		/* in the client's ring, counted for ever */
 	/* Tasks without timelines touch nothing from here on. */
-	u64 order;		/* among those that were queued */
+	struct clist note;	/* core->task_notes, while there are @notes */
 	union {
 		u64 wait_value;
 		u64 origin;	/* of a refused task: why */
