@@ -260,10 +260,12 @@ struct arax_backend_gauges {
  *		without real addresses hand out a numbering of their own, in
  *		which ranges inside an allocation are address + offset
  * @free:	the address that alloc gave
- * @copy_in, @copy_out: between host and device memory; synchronous
+ * @copy_in, @copy_out: between host and device memory; synchronous.  Nothing writes to the host
+ *		any more when it has failed, also of a device that is lost: others may write there next
  * @copy_peer:	from @src_dev to @dev, both of this backend; -EOPNOTSUPP: these two never can,
  *		go through the host.  araxd measures it for each two at the start, too
- * @host_register, @host_unregister: host memory that copies will use often
+ * @host_register, @host_unregister: host memory that copies will use often; then other memory may come
+ *		to these addresses
  * @submit:	start a launch; poll or wait reports @cookie.  Launch and ranges are
  *		copied before it returns, @args too.  -EAGAIN: lane is busy, or, with nothing
  *		on it, this launch has to be run()

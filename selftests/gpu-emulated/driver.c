@@ -210,14 +210,13 @@ EXPORT int emulated_direct(void)
 	return get(&gpu.direct);
 }
 
-/* It may be another process that opens it: so not without looking. */
-void emulated_wait_at_gate(void)
+/* (locked, for a while not) It may be another process that opens it: so not without looking. */
+static void wait_while(int gate)
 {
 	struct timespec until;
 
-	pthread_mutex_lock(&gpu.lock);
 	add(&gpu.control->waiting, 1);
-	while (!get(&gpu.control->open)) {
+	while (get(&gpu.control->open) == gate) {
 		clock_gettime(CLOCK_REALTIME, &until);
 		until.tv_nsec += 1000000;
 		until.tv_sec += until.tv_nsec / 1000000000;
@@ -225,6 +224,12 @@ void emulated_wait_at_gate(void)
 		pthread_cond_timedwait(&gpu.changed, &gpu.lock, &until);
 	}
 	add(&gpu.control->waiting, -1);
+}
+
+void emulated_wait_at_gate(void)
+{
+	pthread_mutex_lock(&gpu.lock);
+	wait_while(0);
 	pthread_mutex_unlock(&gpu.lock);
 }
 
@@ -693,11 +698,14 @@ static int copy_part(const struct op *o, uint64_t begin, uint64_t bytes)
 /* (locked, for a while not) Others see it half done. */
 static int run_copy(struct stream *s, const struct op *o)
 {
-	uint64_t half = gpu.slow ? o->bytes / 2 : 0;
+	bool waits = o->what == COPY_OUT && get(&gpu.control->open) == EMULATED_NO_COPIES;
+	uint64_t half = gpu.slow || waits ? o->bytes / 2 : 0;
 	int err = half ? copy_part(o, 0, half) : 0;
 
 	if (half)
 		take_time(s);
+	if (waits)
+		wait_while(EMULATED_NO_COPIES);
 	return err ? err : copy_part(o, half, o->bytes - half);
 }
 

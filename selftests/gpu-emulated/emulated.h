@@ -64,9 +64,13 @@ enum emulated_call {
 
 /* By tests, found by dlsym(). */
 void emulated_fail(enum emulated_call call, int after, int err);
-/* Kernels "test_gate" wait until it is open; it is at first. */
+/*
+ * Kernels "test_gate" wait until it is open; it is at first.  EMULATED_NO_COPIES: it is for them, and
+ * copies to the host wait, half done.
+ */
+#define EMULATED_NO_COPIES	2
 void emulated_gate(int open);
-/* Kernels that wait there now. */
+/* Kernels, or copies, that wait there now. */
 int emulated_waiting(void);
 /* Host memory registered now; bytes of device memory in use, of all devices. */
 int emulated_registered(void);

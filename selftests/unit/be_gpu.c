@@ -954,6 +954,119 @@ START_TEST(a_kernel_that_faults_beside_copies)
 }
 END_TEST
 
+struct copy_out {
+	void *dev;
+	uint64_t from;
+	char to[4096];
+	int err;
+	_Atomic bool over;
+};
+
+static void *copy_out(void *arg)
+{
+	struct copy_out *c = arg;
+
+	c->err = ops->copy_out(c->dev, 1, c->to, c->from, sizeof(c->to));
+	c->over = true;
+	return NULL;
+}
+
+/* Who is told that it failed may have the host's bytes written by others next. */
+START_TEST(a_copy_has_ended_when_it_failed)
+{
+	void *dev = open_gpu(_i, NULL);
+	void *trap = load(dev, TRAP);
+	static struct copy_out c;
+	struct arax_launch_range r;
+	pthread_t thread;
+	uint64_t a = take_memory(dev, 4);
+
+	r = range(a, 4);
+	c = (struct copy_out){ .dev = dev, .from = take_memory(dev, sizeof(c.to)) };
+	emu_gate(EMULATED_NO_COPIES);
+	ck_assert_int_eq(pthread_create(&thread, NULL, copy_out, &c), 0);
+	wait_for_kernels(1);
+	ck_assert_int_eq(run(dev, trap, 0, 1, 1, &r, 1, &bad, 4), -EFAULT);
+	/* It could have seen that in this time. */
+	usleep(100000);
+	ck_assert(!c.over);
+	emu_gate(1);
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(c.err, -ENODEV);
+	assert_broken(dev, trap, a);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* Launches that nobody has asked for yet end with what they would have. */
+START_TEST(a_context_that_ended_early)
+{
+	void *dev = open_gpu(_i, NULL);
+	void *gate = load(dev, GATE), *trap = load(dev, TRAP);
+	struct arax_launch_range r[2];
+	struct arax_backend_done done;
+	uint64_t a = take_memory(dev, 16), b;
+	struct job j[2];
+	char byte;
+	int err;
+
+	r[0] = range(a, 4);
+	r[1] = range(a + 4, 4);
+	fill(&j[0], gate, 0, 1, 1, &r[0], 1, &fine, 4);
+	fill(&j[1], gate, 0, 1, 1, &r[1], 1, &bad, 4);
+	emu_gate(0);
+	ck_assert_int_eq(ops->submit(dev, &j[0].run, 7), 0);
+	ck_assert_int_eq(ops->submit(dev, &j[1].run, 8), 0);
+	wait_for_kernels(1);
+	emu_gate(1);
+	do
+		err = ops->copy_out(dev, 1, &byte, a + 8, 1);
+	while (!err);
+	ck_assert_int_eq(err, -ENODEV);
+	ck_assert_int_eq(ops->alloc(dev, 4, 0, &b), -ENODEV);
+	for (uint64_t i = 0; i < 2; i++) {
+		ck_assert_int_eq(ops->wait(dev, 0, &done), 0);
+		ck_assert_uint_eq(done.cookie, 7 + i);
+		ck_assert(done.result == -ENODEV || done.result == -EFAULT);
+	}
+	/* All of it can go before there is a new one. */
+	ops->kernel_unload(dev, gate);
+	ops->free(dev, a);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	a = take_memory(dev, 4);
+	assert_whole(dev, trap);
+	ops->free(dev, a);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* ... nor does a registration stay that is in a broken context: others' pages come to these addresses. */
+START_TEST(host_memory_leaves_a_broken_context)
+{
+	static char pages[4096] __attribute__((aligned(4096)));
+	void *dev = open_gpu(_i, NULL);
+	void *trap = load(dev, TRAP);
+	struct arax_launch_range r = range(take_memory(dev, 4), 4);
+
+	ck_assert_int_eq(ops->host_register(dev, pages, 4096), 0);
+	ck_assert_int_eq(ops->host_register(devs[1], pages, 4096), 0);
+	ck_assert_int_eq(run(dev, trap, 1, 1, 1, &r, 1, &bad, 4), -EFAULT);
+	ops->host_unregister(dev, pages);
+	ck_assert_int_eq(emu_registered(), 1);
+	ops->host_unregister(devs[1], pages);
+	ck_assert_int_eq(emu_registered(), 0);
+	ck_assert_int_eq(ops->host_register(devs[1], pages, 4096), 0);
+	ck_assert_int_eq(emu_registered(), 1);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	ops->host_unregister(devs[1], pages);
+	ck_assert_int_eq(emu_registered(), 0);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
 /* Of several nobody knows whose fault it is: all may run again; then one at a time. */
 START_TEST(a_kernel_that_faults_in_company)
 {
@@ -1287,6 +1400,9 @@ int main(void)
 	ALL(a_device_that_fails_as_it_is_handed_a_launch);
 	tcase_add_loop_test(t, errors_that_are_not_known, 0, NR_STICKY * NR_GPUS);
 	ALL(a_kernel_that_faults_beside_copies);
+	ALL(a_copy_has_ended_when_it_failed);
+	ALL(a_context_that_ended_early);
+	ALL(host_memory_leaves_a_broken_context);
 	ALL(a_kernel_that_faults_in_company);
 	ALL(one_at_a_time_after_a_fault);
 	ALL(submitted_before_a_reset);

@@ -90,11 +90,6 @@ int gpu_enter_broken(struct gpu_device *d)
 	return use_context(d, true);
 }
 
-bool gpu_enter_now(struct gpu_device *d)
-{
-	return !pthread_rwlock_tryrdlock(&d->context_lock) && !use_context(d, false);
-}
-
 void gpu_leave(struct gpu_device *d)
 {
 	pthread_rwlock_unlock(&d->context_lock);
@@ -246,6 +241,7 @@ static int open_context(struct gpu_device *d)
 	int err = v->context_create(d->place, &d->context);
 
 	d->contexts++;
+	d->open = true;
 	memset(d->joined, 0, sizeof(d->joined));
 	if (!err)
 		err = v->context_use(d->place, d->context);
@@ -262,6 +258,8 @@ static int open_context(struct gpu_device *d)
 /* In a broken context these calls fail; the driver forgets the handles with it. */
 static void close_context(struct gpu_device *d)
 {
+	if (!d->open)
+		return;
 	for (uint32_t i = 0; i < d->nr_lanes; i++)
 		close_lane(d, &d->lanes[i]);
 	close_results(d);
@@ -270,6 +268,7 @@ static void close_context(struct gpu_device *d)
 	d->memory_stream = NULL;
 	d->driver->context_destroy(d->place, d->context);
 	d->context = NULL;
+	d->open = false;
 }
 
 /* Other processes have their part of it. */
@@ -394,22 +393,30 @@ static void tell_reset(struct gpu_device *d, int err)
 			GPU_CAREFUL);
 }
 
-int gpu_device_reset(struct gpu_device *d)
+/* What look_at_broken() in run.c is to know of launches whose end nobody has seen. */
+static void note_ends(struct gpu_device *d)
 {
-	const struct gpu_driver *v = d->driver;
 	int err;
 
-	pthread_rwlock_wrlock(&d->context_lock);
-	__atomic_store_n(&d->broken, 0, __ATOMIC_RELAXED);
+	d->sticky = d->memory_stream ? d->driver->stream_query(d->memory_stream) : 0;
+	for (uint32_t i = 0; i < d->nr_lanes; i++)
+		for (int j = 0; j < ARAX_LANE_DEPTH; j++) {
+			struct gpu_launch *x = &d->lanes[i].launches[j];
+
+			x->written = x->words && x->end.word == &x->words->mark && !x->end.event &&
+				     gpu_has_ended(d, &x->end, &err) && !err;
+		}
+}
+
+/* (context held alone) */
+static void end_context(struct gpu_device *d)
+{
+	const struct gpu_driver *v = d->driver;
+
+	if (!d->open)
+		return;
 	v->context_use(d->place, d->context);
-	/* What was submitted may use the memory still; in a broken context nothing runs. */
-	for (uint32_t i = 0; i < d->nr_lanes; i++) {
-		for (int j = 0; j < ARAX_LANE_DEPTH; j++)
-			__atomic_store_n(&d->lanes[i].launches[j].lost, true, __ATOMIC_RELAXED);
-		if (d->lanes[i].stream)
-			v->stream_wait(d->lanes[i].stream);
-	}
-	gpu_memory_drop(d);
+	note_ends(d);
 	pthread_mutex_lock(&d->modules_lock);
 	for (struct gpu_module *m = d->modules; m; m = m->next) {
 		if (m->module)
@@ -418,6 +425,37 @@ int gpu_device_reset(struct gpu_device *d)
 	}
 	gpu_stream_close(d);
 	close_context(d);
+	pthread_mutex_unlock(&d->modules_lock);
+	gpu_hosts_gone(d);
+}
+
+void gpu_context_end(struct gpu_device *d, uint32_t number)
+{
+	pthread_rwlock_wrlock(&d->context_lock);
+	if (d->contexts == number && __atomic_load_n(&d->broken, __ATOMIC_ACQUIRE))
+		end_context(d);
+	pthread_rwlock_unlock(&d->context_lock);
+}
+
+int gpu_device_reset(struct gpu_device *d)
+{
+	const struct gpu_driver *v = d->driver;
+	int err;
+
+	pthread_rwlock_wrlock(&d->context_lock);
+	if (d->open)
+		v->context_use(d->place, d->context);
+	/* What was submitted may use the memory still; in a broken context nothing runs. */
+	for (uint32_t i = 0; i < d->nr_lanes; i++) {
+		for (int j = 0; j < ARAX_LANE_DEPTH; j++)
+			__atomic_store_n(&d->lanes[i].launches[j].lost, true, __ATOMIC_RELAXED);
+		if (d->lanes[i].stream)
+			v->stream_wait(d->lanes[i].stream);
+	}
+	gpu_memory_drop(d);
+	end_context(d);
+	__atomic_store_n(&d->broken, 0, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&d->modules_lock);
 	err = open_context(d);
 	err = gpu_check(d, err ? err : open_results(d), "new context");
 	if (!err)

@@ -140,6 +140,7 @@ struct gpu_launch {
 	uint64_t words_address;			/* as the device sees it */
 	uint32_t turn;
 	struct gpu_result result;
+	bool written;				/* its word was, when its context was ended */
 	/* If it was submitted. */
 	bool lost;				/* its context went meanwhile */
 	bool suspect;				/* it went as this one, alone, was handed over */
@@ -195,6 +196,8 @@ struct gpu_device {
 	struct gpu_lane lanes[GPU_MAX_LANES];
 
 	pthread_rwlock_t context_lock;
+	bool open;				/* there is a context; else it is @broken */
+	int sticky;				/* what a context that was ended had said to all calls */
 	void *context;
 	void *memory_stream;
 	uint64_t results;			/* lanes' words: see struct gpu_result */
@@ -229,9 +232,13 @@ int gpu_device_reset(struct gpu_device *d);
 int gpu_enter(struct gpu_device *d);
 /* A broken one as well: to ask it what it ended with. */
 int gpu_enter_broken(struct gpu_device *d);
-/* Without waiting for who rebuilds it: false then, too. */
-bool gpu_enter_now(struct gpu_device *d);
 void gpu_leave(struct gpu_device *d);
+/*
+ * (not entered) Until nothing of its context, the one of that number, is under way any more: a broken
+ * one answers to all calls at once, whatever copies still do.  That ends it, but for its memory, which
+ * is known until the device has a new one.  Nothing, if it isn't broken.
+ */
+void gpu_context_end(struct gpu_device *d, uint32_t number);
 /*
  * (entered) The errno for a driver's error.  Marks the device as broken if the context is, says so
  * once, and answers -ENODEV then.

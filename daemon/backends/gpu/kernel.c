@@ -255,7 +255,9 @@ int gpu_kernel_load(struct gpu_device *d, const struct arax_backend_kernel *desc
 void gpu_kernel_unload(struct gpu_device *d, struct gpu_kernel *k)
 {
 	struct gpu_kernel **link = &d->kernels;
-	int err = gpu_enter(d);
+	/* Broken as well: in a new one it would be loaded anew meanwhile. */
+	int err = gpu_enter_broken(d);
+	bool whole = !err && !__atomic_load_n(&d->broken, __ATOMIC_ACQUIRE);
 
 	/* In a broken context there is nothing to unload. */
 	pthread_mutex_lock(&d->modules_lock);
@@ -263,9 +265,9 @@ void gpu_kernel_unload(struct gpu_device *d, struct gpu_kernel *k)
 		link = &(*link)->next;
 	*link = k->next;
 	if (k->module)
-		gpu_module_put(d, k->module, !err);
+		gpu_module_put(d, k->module, whole);
 	else
-		gpu_stream_unload(d, k, !err);
+		gpu_stream_unload(d, k, whole);
 	pthread_mutex_unlock(&d->modules_lock);
 	if (!err)
 		gpu_leave(d);

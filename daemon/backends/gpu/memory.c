@@ -102,11 +102,12 @@ static int insert(struct gpu_device *d, const struct gpu_allocation *a)
 	return err;
 }
 
+/* (entered, or what is not placed goes with its context) */
 static void give_back(struct gpu_device *d, const struct gpu_allocation *a)
 {
 	if (a->placed)
 		d->driver->memory_unmap(a->address, a->bytes, a->handle);
-	else
+	else if (d->open)
 		d->driver->free(d->pooled, d->memory_stream, a->address);
 }
 
@@ -171,9 +172,10 @@ int gpu_alloc(struct gpu_device *d, uint64_t bytes, uint64_t wanted, uint64_t *a
 void gpu_free(struct gpu_device *d, uint64_t address)
 {
 	struct gpu_allocation a = { 0 };
+	/* Broken as well: a new one would have others' memory at the same address. */
+	int err = gpu_enter_broken(d);
 	uint32_t i;
 
-	/* First out of the table: then a context that is rebuilt meanwhile leaves it to us. */
 	pthread_mutex_lock(&d->memory_lock);
 	i = behind(d, address);
 	if (i && d->allocations[i - 1].address == address) {
@@ -184,18 +186,14 @@ void gpu_free(struct gpu_device *d, uint64_t address)
 		d->nr_allocations--;
 	}
 	pthread_mutex_unlock(&d->memory_lock);
-	if (!a.bytes) {
+	if (!a.bytes)
 		gpu_log(d->stack, ARAX_LOG_ERR, "%s: nothing was allocated at %#" PRIx64, d->name,
 			address);
-		return;
-	}
 	/* A broken context keeps its memory until it goes; what is mapped is nobody's. */
-	if (!gpu_enter(d)) {
+	else if (a.placed || (!err && !__atomic_load_n(&d->broken, __ATOMIC_ACQUIRE)))
 		give_back(d, &a);
+	if (!err)
 		gpu_leave(d);
-	} else if (a.placed) {
-		give_back(d, &a);
-	}
 }
 
 void gpu_memory_drop(struct gpu_device *d)
@@ -261,10 +259,10 @@ static int await(struct gpu_device *d, struct gpu_copies *c, uint64_t bytes)
 	};
 	int err = end.event ? d->driver->event_record(end.event, end.stream) : 0, seen;
 
-	if (end.event && !err) {
+	if (end.event && !err)
 		err = gpu_await(d, &end, copy_ns(d, bytes));
-	} else {
-		/* It is under way all the same. */
+	/* It is under way all the same. */
+	if (err || !end.event) {
 		seen = d->driver->stream_wait(end.stream);
 		err = seen ? seen : err;
 	}
@@ -306,10 +304,12 @@ int gpu_copy_out(struct gpu_device *d, uint32_t lane, void *to, uint64_t from, u
 {
 	struct gpu_lane *l = &d->lanes[lane % d->nr_lanes];
 	int err = gpu_enter(d);
+	uint32_t context;
 	uint64_t began;
 
 	if (err)
 		return err;
+	context = d->contexts;
 	err = gpu_find_memory(d, from, bytes);
 	if (!err && bytes) {
 		began = monotonic_ns();
@@ -317,6 +317,9 @@ int gpu_copy_out(struct gpu_device *d, uint32_t lane, void *to, uint64_t from, u
 		err = finish(d, &l->out, bytes, began, err);
 	}
 	gpu_leave(d);
+	/* It may be under way still, and others write there next. */
+	if (err == -ENODEV)
+		gpu_context_end(d, context);
 	return err;
 }
 
@@ -392,7 +395,8 @@ struct gpu_host {
 	void *host;
 	uint64_t bytes;
 	uint32_t users;
-	struct gpu_device *owner;	/* in whose context it is; NULL: it went with that */
+	struct gpu_device *owner;	/* in whose context it is, by its number; NULL: it went with that */
+	uint32_t context;
 };
 
 static struct gpu_host **find_host(struct gpu_stack *s, const void *host)
@@ -416,7 +420,7 @@ static int add_host(struct gpu_device *d, void *host, uint64_t bytes)
 		free(h);
 		return err;
 	}
-	*h = (struct gpu_host){ d->stack->hosts, host, bytes, 1, d };
+	*h = (struct gpu_host){ d->stack->hosts, host, bytes, 1, d, d->contexts };
 	d->stack->hosts = h;
 	return 0;
 }
@@ -445,33 +449,41 @@ int gpu_host_register(struct gpu_device *d, void *host, uint64_t bytes)
 void gpu_host_unregister(struct gpu_device *d, void *host)
 {
 	struct gpu_stack *s = d->stack;
+	struct gpu_device *owner = NULL;
 	struct gpu_host **link, *h;
+	uint32_t context;
 
 	pthread_mutex_lock(&s->hosts_lock);
 	link = find_host(s, host);
 	h = *link;
 	if (h && !--h->users) {
 		*link = h->next;
-		/*
-		 * Whatever became of @d's.  A context that can't be entered is broken, or being
-		 * replaced, and what is registered there goes with it.  Its owner's reset waits for
-		 * hosts_lock: so it is not waited for.
-		 */
-		if (h->owner && gpu_enter_now(h->owner)) {
-			d->driver->host_unregister(host);
-			gpu_leave(h->owner);
-		}
+		owner = h->owner;
+		context = h->context;
 		free(h);
 	}
 	pthread_mutex_unlock(&s->hosts_lock);
+	/*
+	 * Whatever became of @d's.  A broken one keeps what is registered there until it goes, and what comes
+	 * to these addresses next would be taken for that.  Who makes it anew waits for hosts_lock.
+	 */
+	if (owner && !gpu_enter(owner)) {
+		if (owner->contexts == context)
+			owner->driver->host_unregister(host);
+		gpu_leave(owner);
+	} else if (owner) {
+		gpu_context_end(owner, context);
+	}
 }
 
 /* Another device's context may have it still: that is as good. */
 void gpu_hosts_again(struct gpu_device *d)
 {
 	for (struct gpu_host *h = d->stack->hosts; h; h = h->next)
-		if (!d->driver->host_register(h->host, h->bytes))
+		if (!d->driver->host_register(h->host, h->bytes)) {
 			h->owner = d;
+			h->context = d->contexts;
+		}
 }
 
 void gpu_hosts_gone(struct gpu_device *d)

@@ -471,11 +471,11 @@ unlock:
 /* (entered) What it ended with: nothing waits for what does not end there any more. */
 static int look_at_broken(struct gpu_device *d, const struct gpu_launch *own)
 {
-	int err;
+	int err = own->written ? 0 : d->sticky;
 
-	if (!gpu_has_ended(d, &own->end, &err) || !err)
+	if (d->open && !gpu_has_ended(d, &own->end, &err))
 		return -ENODEV;
-	return failed(d, own, own->kernel, err);
+	return err ? failed(d, own, own->kernel, err) : -ENODEV;
 }
 
 /* Whether @own of @lane has ended, or @wait: when it has. */
