@@ -131,13 +131,13 @@ check-all: $(CHECK_TARGETS)
 # that is to be built has been before, and none depends on "default", which has words to say.
 BUILT = $(filter $(B)/%,$(ALL_TARGETS))
 test-needs: $$(TEST_NEEDS)
-# The rest of it.  A guest has one CPU's worth to do for most of the time: so as many targets as
-# there are CPUs.  Then daemons whose timing is looked at, which have the machine to themselves,
+# The rest of it, behind unit tests as "check" runs them.  A guest has one CPU's worth to do for most of
+# the time: so as many targets as there are CPUs.  Then daemons whose timing is looked at, which have the machine to themselves,
 # whatever -j says.
 TEST_LANES ?= $$(( $$(nproc) < 4 ? $$(nproc) : 4 ))
 test: setup
 	@rc=0; \
-	$(MAKE) --no-print-directory -k -j$$(nproc) --output-sync=target test-needs default check-all || rc=1; \
+	$(MAKE) --no-print-directory -k -j$$(($$(nproc) + 1)) --output-sync=target test-needs default check-all || rc=1; \
 	$(MAKE) --no-print-directory -j$(or $(TEST_LANES),1) --output-sync=target test-all || rc=1; \
 	$(MAKE) --no-print-directory -j1 test-alone || rc=1; exit $$rc
 test-all: $$(BUILT) $$(FIRST_TARGETS) $$(TEST_TARGETS)
@@ -161,7 +161,7 @@ fuzz: $(FUZZ_TARGETS)
 test-fuzz:
 	@rc=0; for t in $(FUZZ_TARGETS); do \
 		scripts/tally run fuzz/$${t#fuzz-} -- \
-			$(MAKE) --no-print-directory FUZZ_SECONDS=10 $$t || rc=1; \
+			$(MAKE) --no-print-directory FUZZ_SECONDS=7 $$t || rc=1; \
 	done; exit $$rc
 FIRST_TARGETS += test-fuzz
 TEST_NEEDS += $(FUZZ_TARGETS:fuzz-%=$(B)/fuzz/%)
