@@ -417,6 +417,17 @@ void node_fence(struct graph *g, struct node *n)
 	fail_with(n, n->context->last_failure, n->context->failures);
 }
 
+/* False: it waits for all earlier ones instead. */
+static inline bool may_have_edge(struct graph *g, struct node *n)
+{
+	if (unlikely(n->flags & NODE_FENCED))
+		return false;
+	if (likely(g->edges_left--))
+		return true;
+	node_fence(g, n);
+	return false;
+}
+
 void node_depend(struct graph *g, struct node *n, struct node *pred)
 {
 	struct edge_chunk *c;
@@ -429,6 +440,8 @@ void node_depend(struct graph *g, struct node *n, struct node *pred)
 		fail_with(n, failure_of(pred), pred->fail);
 		return;
 	}
+	if (n == g->adding && !may_have_edge(g, n))
+		return;
 	at = pred->nr_succs;
 	if (at < NODE_SUCCS) {
 		pred->succs[at] = n;
@@ -859,6 +872,7 @@ int graph_add(struct graph *g, const struct arax_dispatch *d)
 	q->live++;
 
 	g->rows_left = GRAPH_MAX_ROWS;
+	g->edges_left = GRAPH_MAX_EDGES;
 	g->adding = n;
 	if (n->flags & NODE_DATAFLOW)
 		add_dataflow(g, n);

@@ -47,7 +47,8 @@
  *
  *   Adding a task looks, for each of its ranges, at no more than
  *   GRAPH_MAX_VISITS others besides those that it supersedes (of which each is
- *   superseded only once), and for all of them at GRAPH_MAX_ROWS rows.  A task
+ *   superseded only once), and for all of them at GRAPH_MAX_ROWS rows; and it has
+ *   GRAPH_MAX_EDGES edges at most to those that it waits for.  A task
  *   that would need more gets a fence: it waits for all earlier tasks of its
  *   context, and is canceled if any task of its context fails meanwhile.  So
  *   neither time nor memory of a hostile context grows faster than its tasks'
@@ -68,6 +69,7 @@
 
 #define GRAPH_MAX_VISITS	256
 #define GRAPH_MAX_ROWS		(8 * GRAPH_MAX_VISITS)
+#define GRAPH_MAX_EDGES		(2 * GRAPH_MAX_VISITS)
 #define GRAPH_KEEP_FAILED	1024
 #define GRAPH_MAX_FAILED	(1u << 17)
 
@@ -310,7 +312,7 @@ void graph_cancel_all(struct graph *g, uint32_t context);
  *
  * Its tasks that have not started end with -ECANCELED (graph_pop_done()), each that
  * was not told of before; graph_complete() of a running one returns false.  Time:
- * linear in its live tasks.
+ * linear in its live tasks and their edges.
  */
 void graph_context_gone(struct graph *g, uint32_t context);
 
@@ -365,7 +367,7 @@ struct graph_stats {
 	uint64_t edges;			/* dependencies recorded so far */
 	uint64_t searches;		/* ranges not just found by their hash so far */
 	uint64_t rows;			/* that were compared so far */
-	uint64_t fences;		/* tasks that passed GRAPH_MAX_VISITS, or GRAPH_MAX_ROWS */
+	uint64_t fences;		/* tasks that passed one of GRAPH_MAX_ VISITS, ROWS, EDGES */
 	uint64_t live;			/* tasks not ended */
 	uint64_t lingering;		/* failures kept for tasks to come */
 	uint64_t contexts, buffers, spans; /* live index entries */

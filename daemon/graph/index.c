@@ -217,6 +217,12 @@ struct search {
 	struct span *unused;
 };
 
+/* After a visit; or it waits for all of them already. */
+static inline bool is_enough(struct search *w)
+{
+	return --w->left < 0 || w->node->flags & NODE_FENCED;
+}
+
 /*
  * Makes the task wait for those in @s that it conflicts with, and takes out
  * those that it supersedes if @covered.
@@ -238,7 +244,7 @@ static void meet(struct search *w, struct span *s, bool covered)
 			node_depend(w->g, w->node, a->node);
 			if (covered && w->dataflow)
 				access_detach(a);
-			else if (--w->left < 0)
+			else if (is_enough(w))
 				return;
 		}
 	}
@@ -250,7 +256,7 @@ static void meet(struct search *w, struct span *s, bool covered)
 			node_depend(w->g, w->node, a->node);
 		if (covered && w->write)
 			access_detach(a);
-		else if (--w->left < 0)
+		else if (is_enough(w))
 			return;
 	}
 }

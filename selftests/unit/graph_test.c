@@ -940,6 +940,44 @@ START_TEST(hostile_ranges_are_bounded)
 }
 END_TEST
 
+#define READERS	(GRAPH_MAX_VISITS - 1)
+
+/* Of many buffers: of each there are not too many, and no task in order takes one's place. */
+START_TEST(hostile_readers_are_bounded)
+{
+	struct graph_stats st;
+	struct graph_node *n;
+	unsigned int i, slot = 0;
+	uint64_t edges = 0;
+
+	for (i = 0; i < ARAX_MAX_RANGES * READERS; i++) {
+		struct entry *t = task(slot++, 1, DF);
+
+		range(t, ARAX_IN, 1 + i % ARAX_MAX_RANGES, 0, 4096);
+		add(t);
+	}
+	for (unsigned int writers = 0; writers < 64; writers++) {
+		struct entry *t = task(slot++, 2, 0);
+
+		for (i = 0; i < ARAX_MAX_RANGES; i++)
+			range(t, ARAX_OUT, 1 + i, 0, 4096);
+		graph_stats(g, &st);
+		edges = st.edges;
+		add(t);
+		graph_stats(g, &st);
+		ck_assert_uint_le(st.edges - edges, GRAPH_MAX_EDGES);
+	}
+	ck_assert_uint_eq(st.fences, 64);
+	ck_assert_int_eq(graph_check(g), 0);
+	for (i = 0; (n = graph_pop_ready(g)); i++) {
+		ck_assert_uint_eq(n->d.tag, tag(i));
+		graph_complete(g, n, 0, NULL);
+	}
+	ck_assert_uint_eq(i, slot);
+	ck_assert_int_eq(graph_check(g), 0);
+}
+END_TEST
+
 /* With one range, of buffer 7. */
 static void add_with(uint32_t slot, uint32_t queue, uint8_t queue_flags, unsigned int access,
 		     uint64_t offset, uint64_t length)
@@ -1512,6 +1550,7 @@ int main(void)
 	tcase_add_test(example, long_chain_fails);
 	tcase_add_test(example, hostile_overlap_is_bounded);
 	tcase_add_loop_test(example, hostile_ranges_are_bounded, 0, 2);
+	tcase_add_test(example, hostile_readers_are_bounded);
 	tcase_add_loop_test(example, going_on_hides_no_failure, 0, 2);
 	tcase_add_loop_test(example, failures_outlive_their_queues, 0, 10);
 	tcase_add_test(example, fences_fail);
