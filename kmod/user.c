@@ -36,10 +36,17 @@ void arax_user_release(struct arax_buffer *ab)
 	kvfree(pages);
 }
 
+/*
+ * Each pin of a small page counts as 1024 of its references: one that is mapped at very many addresses
+ * could be pinned until their number is negative, of which the kernel warns.
+ */
+#define MAX_REFERENCES	(INT_MAX / 2)
+
 static bool all_sound(struct page **pages, unsigned long nr)
 {
 	while (nr--)
-		if (!compat_pin_is_sound(pages[nr]))
+		if (!compat_pin_is_sound(pages[nr]) ||
+		    folio_ref_count(page_folio(pages[nr])) > MAX_REFERENCES)
 			return false;
 	return true;
 }

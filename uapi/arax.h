@@ -1094,7 +1094,8 @@ struct arax_fetch {
 
 /*
  * @id in; @fd (close-on-exec, mappable read/write), @bytes, @context, @uid out; @flags: 0,
- * and out: ARAX_BUFFER_EXPLICIT.
+ * and out: ARAX_BUFFER_EXPLICIT.  ESTALE: it was revoked; to map it would wait until all
+ * mappings of it have been emptied.
  */
 struct arax_buffer_get {
 	__u32 size;

@@ -1032,7 +1032,7 @@ static inline int find_ranges(struct run *run)
 		struct mapping *m = link_find(l, r->buffer);
 
 		if (!m)
-			return -EFAULT;
+			return unlikely(l->map_err == -ESTALE) ? lost_bytes() : -EFAULT;
 		/* The core has checked it; what runs as root looks twice. */
 		if (r->offset > m->bytes)
 			return -EFAULT;

@@ -139,9 +139,10 @@ static struct mapping *map_buffer(struct kernel_link *k, uint64_t id)
 	uint64_t unsaid;
 	int err = call(k, ARAX_IOC_BUFFER_GET, &a);
 
+	k->link.map_err = err;
 	if (err) {
-		/* Of all: whose it is can't be known either. */
-		if (complaints_say_now(&k->not_had, 0, &unsaid))
+		/* Of all: whose it is can't be known either.  What was revoked is its owner's affair. */
+		if (err != -ESTALE && complaints_say_now(&k->not_had, 0, &unsaid))
 			log_warn("buffer can't be had", log_u64("buffer", id), log_errno(err),
 				 log_u64("unsaid", unsaid));
 		return NULL;

@@ -96,11 +96,13 @@ struct watch {
  *		if link_work() has something to say
  * @modules:	what its contexts brought
  * @mappings:	buffers by their ids
+ * @map_err:	why ops->map() gave none last; 0: it didn't say
  */
 struct link {
 	const struct link_ops *ops;
 	const char *name;
 	struct poller *poller;
+	int map_err;
 	uint32_t place;		/* among the poller's */
 	const uint8_t *ring;
 	uint32_t cells;

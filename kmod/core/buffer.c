@@ -327,10 +327,11 @@ int core_buffer_get(struct core *core, struct arax_buffer_get *a)
 	core_mutex_lock(&core->lock);
 	buf = a->id >> 32 ? NULL : core_handle_find(&core->buffers, CORE_BUFFER, (u32)a->id);
 	core_spin_lock(&core->dispatch);
-	if (buf && buf->backed && !buf->idle && buf->type != CORE_BUFFER_RING) {
+	if (buf && buf->backed && !buf->idle && buf->type != CORE_BUFFER_RING)
+		err = buf->revoked ? -ESTALE : 0;
+	if (!err) {
 		buf->users++;
 		buf->mediated = true;
-		err = 0;
 	}
 	core_spin_unlock(&core->dispatch);
 	core_mutex_unlock(&core->lock);

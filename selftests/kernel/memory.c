@@ -1441,6 +1441,8 @@ KTEST(revoked_pages_fault)
 				 (off_t)i.map_offset), ESTALE);
 	CHECK_EQ(buffer_query(&c, i.handle).flags, ARAX_BUFFER_IS_REVOKED);
 	CHECK_ERR(buffer_import(&c, ARAX_IMPORT_DMABUF, dma, &i), ESTALE);
+	/* Who maps it waits for whoever empties a million other mappings of it. */
+	CHECK_ERR(mediator_get(&m, buffer_query(&a, b.handle).id, &g), ESTALE);
 	buffer_revoke(&a, b.handle);		/* twice is once */
 	mediator_close(&m);
 	client_close(&c);

@@ -204,6 +204,7 @@ START_TEST(revoke_it)
 	struct fx_client *cl = fx_client_ready(fx);
 	struct arax_buffer_query q = { 0 };
 	struct arax_buffer_export ex = { 0 };
+	struct arax_buffer_get g;
 
 	ck_assert_int_eq(core_buffer_query(cl->c, &q), -EBADF);
 	ck_assert_int_eq(core_buffer_revoke(cl->c, 5), -EBADF);
@@ -213,6 +214,8 @@ START_TEST(revoke_it)
 	ck_assert_uint_eq(q.type, 0);
 	ck_assert_uint_eq(q.flags, 0);
 	ck_assert_int_eq(core_buffer_revoke(cl->c, q.handle), 0);
+	g = (struct arax_buffer_get){ .id = lookup(cl, q.handle)->id };
+	ck_assert_int_eq(core_buffer_get(fx->core, &g), -ESTALE);
 	ck_assert(((struct fx_pages *)lookup(cl, q.handle)->link)->revoked);
 	ck_assert_int_eq(core_buffer_query(cl->c, &q), 0);
 	ck_assert_uint_eq(q.flags, ARAX_BUFFER_IS_REVOKED);
