@@ -191,18 +191,23 @@ static void hand_on(struct memory_extent *from, struct memory_extent *to)
 	}
 }
 
+void extent_hand_on(struct memory_extent *e)
+{
+	const struct look l = look_bytes(e->buffer, e->start, e->end);
+	struct memory_extent *o;
+
+	for (o = look_first(&l); o; o = look_next(&l, o))
+		if (o != e && !o->lost && !o->leaving)
+			hand_on(e, o);
+}
+
 /* (locked, for a while not) */
 static void lose(struct memory *m, struct memory_extent *e)
 {
 	struct memory_device *d = &m->devices[e->device];
-	const struct look l = look_bytes(e->buffer, e->start, e->end);
 	uint64_t address = e->address;
-	struct memory_extent *o;
 
-	/* Other devices may have copied from it. */
-	for (o = look_first(&l); o; o = look_next(&l, o))
-		if (o != e && !o->lost && !o->leaving)
-			hand_on(e, o);
+	extent_hand_on(e);
 	leave_device(m, e);
 	e->lost = true;
 	/* Its buffer may go meanwhile, and takes it along. */

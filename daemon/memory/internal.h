@@ -94,8 +94,8 @@ struct rate {
  * @bringing:	of these, who brings some; whoever may write over them meanwhile has to wait
  * @ahead:	it was made for a task that has no lane, and no task has used it yet
  * @clears:	times that some of its bytes were made stale
- * @lost:	its device has forgotten it: it is the buffer's alone, to know what @dirty bytes
- *		nobody has
+ * @lost:	its device has forgotten it, or it never was there: it is the buffer's alone, to know
+ *		what @dirty bytes nobody has
  * @place:	in the tree of its buffer on its device, by @start
  * @number:	the newer, the larger
  * @any_dirty:	as that tree knows it; @reach, @dirty_reach: the furthest end of all from here on
@@ -467,6 +467,8 @@ static inline bool device_is_wanted(const struct memory *m, const struct memory_
 struct memory_range *extent_holder(const struct memory_extent *e, uint64_t payer, bool pays);
 /* (locked) It was used: it is worth what it would cost to have it back. */
 void extent_used(struct memory *m, struct memory_extent *e);
+/* (locked) What it has alone, and other devices have copied from it, they have instead. */
+void extent_hand_on(struct memory_extent *e);
 /* (locked) Nobody finds it any more; then extent_free() without the lock. */
 void extent_remove(struct memory *m, struct memory_extent *e);
 void extent_free(struct memory *m, struct memory_extent *e);
@@ -608,6 +610,11 @@ static inline bool are_peers(const struct memory *m, uint32_t device, uint32_t f
 /* (locked) Of start..end it has nothing any more but what is dirty there. */
 void clear_clean(struct memory_extent *e, uint64_t start, uint64_t end);
 
+/*
+ * (locked) What the extent of @r alone had of its rows is lost, though it may be had from there yet: it is
+ * half a task's.  Where there is no memory to note that it stays as it is.
+ */
+void dirty_lose(struct memory *m, const struct memory_range *r);
 /* (locked) Room to note in @e that rows were written; false: no memory. */
 bool dirty_reserve(struct memory_extent *e, uint32_t rows);
 /* (entering) All that is dirty of an extent that is @busy, to the host. */

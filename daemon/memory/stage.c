@@ -349,13 +349,15 @@ static int wrote(struct memory *m, const struct memory_range *r, struct memory_e
 
 /*
  * (locked, for a while not) @device is lost, and what the task wrote there.  What was there alone before
- * it still is, and so nowhere: who reads it is told, until somebody has written over it.  The task may
- * yet do that elsewhere, or end as one that did nothing.
+ * it is nowhere: who reads it is told, until somebody has written over it.  The task may yet do that
+ * elsewhere, or end as one that did nothing.
  */
-static void lost(const struct memory_range *r, uint32_t device)
+static void lost(struct memory *m, const struct memory_range *r, uint32_t device)
 {
 	struct look l = look_rows(r->buffer, r);
 
+	/* First: as the task is not at work on it any more, anybody may take it for good. */
+	dirty_lose(m, r);
 	l.from = l.to = device;
 	look_clear_clean(&l, r);
 }
@@ -488,7 +490,7 @@ int memory_leave(struct memory *m, uint32_t device, uint32_t lane, struct memory
 		if (!(ranges[i].access & ARAX_OUT))
 			continue;
 		if (result == -ENODEV && ranges[i].buffer->lazy) {
-			lost(&ranges[i], device);
+			lost(m, &ranges[i], device);
 			continue;
 		}
 		/* If it failed, half of it may have reached the host. */

@@ -2,6 +2,7 @@
 /* memory_pieces - results that stay on their device, in very many pieces of one extent */
 #include <check.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -216,6 +217,55 @@ START_TEST(what_is_being_written_stays)
 }
 END_TEST
 
+static struct memory_range late;	/* of a task that comes while bytes are on their way to the host */
+
+static void *be_late(void *arg)
+{
+	enter(0, &late, 3);
+	fill((uint8_t *)(uintptr_t)late.address, &late, 'h');
+	ck_assert_int_eq(leave(0, &late, 4, -ENODEV), -ENODEV);
+	late.buffer = NULL;
+	return arg;
+}
+
+static int copy_out_late(void *dev, uint32_t lane, void *to, uint64_t from, uint64_t bytes)
+{
+	int err = fake_ops.copy_out(dev, lane, to, from, bytes);
+	pthread_t thread;
+
+	if (late.buffer && from == late.address) {
+		ck_assert_int_eq(pthread_create(&thread, NULL, be_late, NULL), 0);
+		ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	}
+	return err;
+}
+
+/* Also if that task has come and gone before the copy of what was there has ended. */
+START_TEST(what_is_lost_meanwhile_is_not_had)
+{
+	struct memory_range r;
+
+	start();
+	m->devices[0].ops.copy_out = copy_out_late;
+	memory_many_dirty(m, 2);
+	write_to(0, range(ARAX_OUT, 0, 10, 0, 1), 'a', 1);
+	write_to(0, range(ARAX_OUT, 20, 10, 0, 1), 'b', 1);
+	r = range(ARAX_OUT, 0, 10, 0, 1);
+	enter(0, &r, 1);
+	late = range(ARAX_OUT, 0, 10, 0, 1);
+	late.address = r.address;
+	ck_assert_int_eq(leave(0, &r, 1, 0), 0);
+	write_to(0, range(ARAX_OUT, 40, 10, 0, 1), 'c', 1);
+	ck_assert_ptr_null(late.buffer);
+	r.access = ARAX_IN;
+	ck_assert_int_eq(memory_flush(m, &r), -EIO);
+	r = range(ARAX_IN, 20, 10, 0, 1);
+	ck_assert_int_eq(memory_flush(m, &r), 0);
+	ck_assert_int_eq(host[20], 'b');
+	finish();
+}
+END_TEST
+
 TCase *pieces_case(void)
 {
 	TCase *c = tcase_create("many pieces");
@@ -227,5 +277,6 @@ TCase *pieces_case(void)
 	tcase_add_test(c, many_rows_cut_out_are_no_error);
 	tcase_add_test(c, many_rows_that_cannot_be_had);
 	tcase_add_test(c, what_is_being_written_stays);
+	tcase_add_test(c, what_is_lost_meanwhile_is_not_had);
 	return c;
 }

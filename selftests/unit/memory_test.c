@@ -1687,6 +1687,113 @@ START_TEST(a_lost_task_hides_no_loss)
 }
 END_TEST
 
+/* Nor where the device said that it is lost, and gives its bytes all the same: they are half a task's. */
+START_TEST(a_lost_device_that_still_gives)
+{
+	static const uint32_t access[] = { ARAX_OUT, ARAX_INOUT };
+	struct memory_range r, all;
+
+	start_peers();
+	r = range(0, access[_i & 1], 50, 100);
+	all = range(0, ARAX_IN, 0, BYTES);
+	run(0, range(0, ARAX_IN, 0, 200), 0, 1, 1);
+	run(0, range(0, ARAX_OUT, 0, 100), 'n', 1, 1);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 2, nobody), 0);
+	memset(at(&r), 'h', 100);
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, -ENODEV), -ENODEV);
+	memory_settle(m, 0, &r, 1, 2);
+	if (_i & 2)
+		memory_lose(m, 0);
+	r = range(0, ARAX_IN, 50, 50);
+	if (_i & 4) {
+		ck_assert_int_eq(memory_enter(m, 1, 0, &r, 1, 3, nobody), -EIO);
+	} else {
+		ck_assert_int_eq(memory_flush(m, &r), -EIO);
+		ck_assert_int_eq(host[0][50], 'a');
+	}
+	/* What it was not to write is had. */
+	r = range(0, ARAX_IN, 0, 50);
+	ck_assert_int_eq(memory_flush(m, &r), 0);
+	ck_assert_int_eq(host[0][0], 'n');
+	memory_host_wrote(m, buffer[0], 50, 50, 0, 1);
+	ck_assert_int_eq(memory_flush(m, &all), 0);
+	finish();
+}
+END_TEST
+
+/* What another device has copied from it that one has still. */
+START_TEST(a_lost_task_loses_what_nobody_else_has)
+{
+	struct memory_range r, part, rest;
+
+	start_peers();
+	part = range(0, ARAX_IN, 0, 100);
+	rest = range(0, ARAX_IN, 100, 100);
+	run(0, range(0, ARAX_OUT, 0, 200), 'n', 1, 1);
+	run(1, part, 0, 2, 2);
+	r = range(0, ARAX_INOUT, 0, 200);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 3, nobody), 0);
+	memset(at(&r), 'h', 200);
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, -ENODEV), -ENODEV);
+	memory_settle(m, 0, &r, 1, 3);
+	ck_assert_int_eq(memory_check(m), 0);
+	ck_assert_int_eq(memory_flush(m, &rest), -EIO);
+	ck_assert_int_eq(memory_flush(m, &part), 0);
+	ck_assert_int_eq(host[0][0], 'n');
+	finish();
+}
+END_TEST
+
+/* And what another extent has, which it had nothing to do with. */
+START_TEST(a_lost_task_loses_what_it_was_given)
+{
+	struct memory_range r, was, rest;
+
+	start(64 * KIB);
+	memory_buffer_lazy(buffer[0]);
+	r = range(0, ARAX_OUT, 50, 100);
+	run(0, r, 'm', 1, 1);
+	was = range(0, ARAX_OUT, 0, 100);
+	run(0, was, 'n', 2, 2);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 3, nobody), 0);
+	memset(at(&r), 'h', 100);
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, -ENODEV), -ENODEV);
+	memory_settle(m, 0, &r, 1, 3);
+	was.access = ARAX_IN;
+	ck_assert_int_eq(memory_flush(m, &was), 0);
+	ck_assert_int_eq(host[0][0], 'n');
+	ck_assert_int_eq(host[0][99], 'n');
+	rest = range(0, ARAX_IN, 100, 50);
+	ck_assert_int_eq(memory_flush(m, &rest), -EIO);
+	finish();
+}
+END_TEST
+
+/* However often that is so, no more is known of it than which bytes. */
+START_TEST(tasks_are_lost_time_and_again)
+{
+	struct memory_extent *e;
+	struct memory_range r;
+	uint32_t nr = 0;
+	struct look l;
+
+	start(64 * KIB);
+	memory_buffer_lazy(buffer[0]);
+	for (uint64_t i = 0; i < 20; i++) {
+		run(0, range(0, ARAX_OUT, 10 * i, 20), 'n', 1, 1);
+		r = range(0, ARAX_OUT, 10 * i, 10);
+		ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 2, nobody), 0);
+		ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, -ENODEV), -ENODEV);
+		memory_settle(m, 0, &r, 1, 2);
+	}
+	l = look_bytes(buffer[0], 0, BYTES);
+	for (e = look_first(&l); e; e = look_next(&l, e))
+		nr += e->lost;
+	ck_assert_uint_eq(nr, 1);
+	finish();
+}
+END_TEST
+
 static struct memory_range wanted[4];
 
 static void *enter_peer(void *arg)
@@ -2560,6 +2667,10 @@ int main(void)
 	tcase_add_test(c, a_peers_copy_outlives_the_device);
 	tcase_add_test(c, a_lost_task_leaves_its_input);
 	tcase_add_test(c, a_lost_task_hides_no_loss);
+	tcase_add_loop_test(c, a_lost_device_that_still_gives, 0, 8);
+	tcase_add_test(c, a_lost_task_loses_what_nobody_else_has);
+	tcase_add_test(c, a_lost_task_loses_what_it_was_given);
+	tcase_add_test(c, tasks_are_lost_time_and_again);
 	tcase_add_test(c, one_copy_at_a_time_from_a_peer);
 	tcase_add_test(c, copies_from_peers_are_estimated);
 	tcase_add_test(c, each_link_has_its_rate);
