@@ -372,6 +372,41 @@ START_TEST(it_fails)
 }
 END_TEST
 
+/*
+ * The device is lost with it and with who comes behind it.  What that reads is to be written anew before
+ * it is run again: that nobody has it keeps it from nothing.
+ */
+START_TEST(both_are_lost)
+{
+	struct memory_range before = range(lazy, ARAX_OUT, 0, 1000), writes = before;
+	struct memory_range changes = range(lazy, ARAX_INOUT, 0, 1000);
+
+	enter(&before, 1);
+	fill(&before, 'o');
+	leave(&before, 0);
+	settle(&before, LAST);
+	enter(&writes, 2);
+	ck_assert(!memory_consumes(m, 0, &writes, 1));
+	ck_assert_int_eq(behind(&changes, 3), 0);
+	fake[0].dead = true;
+	leave(&writes, -ENODEV);
+	ck_assert(!memory_consumes(m, 0, &changes, 1));
+	leave(&changes, -ENODEV);
+	settle(&writes, LAST);
+	settle(&changes, LAST);
+	memory_lose(m, 0);
+	/* As they are, elsewhere. */
+	ck_assert_int_eq(memory_enter(m, 1, 0, &writes, 1, 2, nobody), 0);
+	fill(&writes, 'a');
+	ck_assert_int_eq(memory_leave(m, 1, 0, &writes, 1, 0), 0);
+	memory_settle(m, 1, &writes, 1, LAST);
+	ck_assert_int_eq(memory_enter(m, 1, 0, &changes, 1, 3, nobody), 0);
+	has(&changes, 'a');
+	ck_assert_int_eq(memory_leave(m, 1, 0, &changes, 1, 0), 0);
+	memory_settle(m, 1, &changes, 1, LAST);
+}
+END_TEST
+
 TCase *behind_case(void)
 {
 	TCase *c = tcase_create("behind");
@@ -389,5 +424,6 @@ TCase *behind_case(void)
 	tcase_add_test(c, it_never_comes);
 	tcase_add_test(c, one_that_did_nothing);
 	tcase_add_test(c, it_fails);
+	tcase_add_test(c, both_are_lost);
 	return c;
 }
