@@ -124,17 +124,37 @@ static bool may_write(const void *arg, const struct memory_range *u)
 	return u->access & ARAX_OUT && !u->left;
 }
 
+/* How bytes come to the host: without what tasks are at work on; for nobody who needs them. */
+#define FLUSH_SPARE	1u
+#define FLUSH_QUIET	2u
+
+/* (locked) The first bytes of start..end that are dirty, and to be brought so. */
+static bool first_dirty(const struct memory_extent *e, uint64_t start, uint64_t end, uint32_t how,
+			uint64_t *from, uint64_t *to, uint64_t *born)
+{
+	uint64_t at, until;
+
+	for (; intervals_first(&e->dirty, start, end, from, to, born); start = until) {
+		if (!(how & FLUSH_SPARE) || !users_first(e, *from, *to, may_write, NULL, &at, &until))
+			return true;
+		*to = at;
+		if (at > *from)
+			return true;
+	}
+	return false;
+}
+
 /*
- * (locked) The host has start..end as it was when that was copied.  @spare: where tasks may have been
- * at work on it nobody knows what that is.
+ * (locked) The host has start..end as it was when that was copied.  FLUSH_SPARE: where tasks may have
+ * been at work on it nobody knows what that is.
  */
-static int clean(struct memory_extent *e, uint64_t start, uint64_t end, bool spare)
+static int clean(struct memory_extent *e, uint64_t start, uint64_t end, uint32_t how)
 {
 	uint64_t from = end, to = end;
 	int err = 0;
 
 	for (; start < end && !err; start = to) {
-		if (spare)
+		if (how & FLUSH_SPARE)
 			users_first(e, start, end, may_write, NULL, &from, &to);
 		/* Whoever writes there now is not the one whose bytes were wanted. */
 		err = intervals_clear_old(&e->dirty, start, from, DIRTY_BEFORE);
@@ -158,7 +178,7 @@ static int copy_beside(struct memory *m, const struct memory_extent *e, uint64_t
 
 /* (flushing, locked) One piece; @e is busy.  The lock is let go meanwhile. */
 static int flush_piece(struct memory *m, struct memory_extent *e, uint64_t from, uint64_t to,
-		       bool spare)
+		       uint32_t how)
 {
 	int err = -EIO;
 
@@ -166,7 +186,7 @@ static int flush_piece(struct memory *m, struct memory_extent *e, uint64_t from,
 		return err;	/* it was said when it went */
 	pthread_mutex_unlock(&m->lock);
 	/* Copies may come beside what the lanes do, from any thread. */
-	if (spare)
+	if (how & FLUSH_SPARE)
 		err = copy_beside(m, e, from, to);
 	else
 		err = extent_copy(m, e, 0, false, from, to);
@@ -175,35 +195,24 @@ static int flush_piece(struct memory *m, struct memory_extent *e, uint64_t from,
 	if (!err)
 		extent_stuck(e, false);
 	if (!err)
-		err = clean(e, from, to, spare);
+		err = clean(e, from, to, how);
 	extent_dirtied(e);
-	/* Else nobody needs them. */
-	if (err && !spare)
+	if (err && !(how & FLUSH_QUIET))
 		complain(e, from, to, err);
 	return err;
 }
 
-/*
- * (flushing, locked) What was dirty when it began; without what tasks that are there may write, if
- * @spare.
- */
+/* (flushing, locked) What was dirty when it began. */
 static int flush_from(struct memory *m, struct memory_extent *e, uint64_t start, uint64_t end,
-		      bool spare)
+		      uint32_t how)
 {
-	uint64_t from, to, born, at, until;
+	uint64_t from, to, born;
 	int err = 0;
 
 	e->flushing = true;
-	for (; !err && intervals_first(&e->dirty, start, end, &from, &to, &born); start = to) {
-		if (born != DIRTY_BEFORE)
-			continue;
-		if (spare && users_first(e, from, to, may_write, NULL, &at, &until)) {
-			to = at > from ? at : until;
-			if (at == from)
-				continue;
-		}
-		err = flush_piece(m, e, from, to, spare);
-	}
+	for (; !err && first_dirty(e, start, end, how, &from, &to, &born); start = to)
+		if (born == DIRTY_BEFORE)
+			err = flush_piece(m, e, from, to, how);
 	e->flushing = false;
 	if (e->since)
 		intervals_renew(&e->dirty, e->start, e->end, FOREVER, DIRTY_BEFORE);
@@ -217,7 +226,7 @@ int extent_flush(struct memory *m, struct memory_extent *e)
 
 	pthread_mutex_lock(&e->buffer->flushing);
 	memory_lock(m);
-	err = flush_from(m, e, e->start, e->end, false);
+	err = flush_from(m, e, e->start, e->end, 0);
 	pthread_mutex_unlock(&m->lock);
 	pthread_mutex_unlock(&e->buffer->flushing);
 	return err;
@@ -250,7 +259,7 @@ void dirty_thin_out(struct memory *m, struct memory_buffer *b)
 	memory_lock(m);
 	while ((e = find_crowded(&l))) {
 		extent_busy(e);
-		flush_from(m, e, e->start, e->end, true);
+		flush_from(m, e, e->start, e->end, FLUSH_SPARE | FLUSH_QUIET);
 		/* What is left is tasks' at work, or can't be had: until there is much more of it. */
 		e->too_many = e->dirty.nr <= UINT32_MAX / 2 ? 2 * e->dirty.nr : UINT32_MAX;
 		extent_idle(e);
@@ -262,7 +271,7 @@ void dirty_thin_out(struct memory *m, struct memory_buffer *b)
 
 /* (locked) @lost: bytes that nobody has, or a lost device, are among them. */
 static struct memory_extent *find_dirty(const struct memory_buffer *b, uint64_t start,
-					uint64_t end, bool lost)
+					uint64_t end, bool lost, uint32_t how)
 {
 	const struct look l = look_dirty(b, start, end);
 	uint64_t from, to, born;
@@ -270,13 +279,13 @@ static struct memory_extent *find_dirty(const struct memory_buffer *b, uint64_t 
 
 	for (e = look_first(&l); e; e = look_next(&l, e))
 		if ((lost || !(e->lost || e->silent)) &&
-		    intervals_first(&e->dirty, start, end, &from, &to, &born))
+		    first_dirty(e, start, end, how, &from, &to, &born))
 			return e;
 	return NULL;
 }
 
-int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end,
-		 bool lost)
+static int flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end, bool lost,
+		 uint32_t how)
 {
 	struct memory_extent *e;
 	int err = 0;
@@ -286,9 +295,9 @@ int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint
 	/* Who is at it already may be bringing just these bytes. */
 	pthread_mutex_lock(&b->flushing);
 	memory_lock(m);
-	while (!err && (e = find_dirty(b, start, end, lost))) {
+	while (!err && (e = find_dirty(b, start, end, lost, how))) {
 		extent_busy(e);
-		err = flush_from(m, e, start, end, false);
+		err = flush_from(m, e, start, end, how);
 		/* Its device is lost: whoever is to write over them can do without. */
 		if (!lost && e->silent)
 			err = 0;
@@ -301,9 +310,15 @@ int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint
 	return err ? -EIO : 0;
 }
 
+int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end,
+		 bool lost)
+{
+	return flush(m, b, start, end, lost, 0);
+}
+
 bool is_dirty(const struct memory_buffer *b, uint64_t start, uint64_t end)
 {
-	return b->lazy && find_dirty(b, start, end, true);
+	return b->lazy && find_dirty(b, start, end, true, 0);
 }
 
 int memory_flush(struct memory *m, const struct memory_range *r)
@@ -313,12 +328,15 @@ int memory_flush(struct memory *m, const struct memory_range *r)
 	uint32_t i;
 	int err = 0;
 
-	/* What lies between so many rows stays lost, and memory_host_wrote() can't tell it apart. */
+	/*
+	 * What lies between so many rows stays lost, and memory_host_wrote() can't tell it apart.  But others
+	 * may be at work there, beside whoever needs the rows: also of one that memory_piece() gave.
+	 */
 	if (r->buffer && memory_rows(r) > MEMORY_MAX_ROWS)
-		return buffer_flush(m, r->buffer, r->offset, memory_range_end(r), true);
+		return flush(m, r->buffer, r->offset, memory_range_end(r), true, FLUSH_SPARE);
 	for (i = 0; r->buffer && !err && i < memory_rows(r); i++) {
 		start = memory_row(r, i, &bytes);
-		err = buffer_flush(m, r->buffer, start, start + bytes, needed);
+		err = flush(m, r->buffer, start, start + bytes, needed, FLUSH_SPARE);
 	}
 	/* It has cut some in two. */
 	if (r->buffer && r->buffer->lazy)
@@ -333,7 +351,7 @@ bool memory_is_dirty(struct memory *m, const struct memory_range *r)
 	if (!r->buffer || !r->buffer->lazy)
 		return false;
 	memory_lock(m);
-	dirty = find_dirty(r->buffer, r->offset, memory_range_end(r), true);
+	dirty = find_dirty(r->buffer, r->offset, memory_range_end(r), true, 0);
 	pthread_mutex_unlock(&m->lock);
 	return dirty;
 }

@@ -1794,6 +1794,37 @@ START_TEST(tasks_are_lost_time_and_again)
 }
 END_TEST
 
+/* Who has many rows flushed, between which a task is at work, does not take what that has done so far. */
+START_TEST(many_rows_about_a_task)
+{
+	struct memory_range r, many;
+
+	start(64 * KIB);
+	memory_buffer_lazy(buffer[0]);
+	run(0, range(0, ARAX_OUT, 0, BYTES), 'n', 1, 1);
+	r = range(0, ARAX_INOUT, 1001, 1);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 2, nobody), 0);
+	at(&r)[0] = 'h';
+	many = range(0, ARAX_IN, 0, 1);
+	many.stride = 2;
+	many.count = BYTES / 2;
+	/* As memory_piece() gives all of it. */
+	if (_i)
+		many = range(0, ARAX_IN, 0, BYTES - 1);
+	ck_assert_int_eq(memory_flush(m, &many), 0);
+	ck_assert_int_eq(host[0][1000], 'n');
+	/* It can't be run again: nobody has what it read. */
+	ck_assert(memory_consumes(m, 0, &r, 1));
+	fake[0].dead = true;
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, -ENODEV), -ENODEV);
+	memory_settle(m, 0, &r, 1, 2);
+	memory_lose(m, 0);
+	r = range(0, ARAX_INOUT, 1001, 1);
+	ck_assert_int_eq(memory_enter(m, 1, 0, &r, 1, 3, nobody), -EIO);
+	finish();
+}
+END_TEST
+
 static struct memory_range wanted[4];
 
 static void *enter_peer(void *arg)
@@ -2671,6 +2702,7 @@ int main(void)
 	tcase_add_test(c, a_lost_task_loses_what_nobody_else_has);
 	tcase_add_test(c, a_lost_task_loses_what_it_was_given);
 	tcase_add_test(c, tasks_are_lost_time_and_again);
+	tcase_add_loop_test(c, many_rows_about_a_task, 0, 2);
 	tcase_add_test(c, one_copy_at_a_time_from_a_peer);
 	tcase_add_test(c, copies_from_peers_are_estimated);
 	tcase_add_test(c, each_link_has_its_rate);
