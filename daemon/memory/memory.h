@@ -302,8 +302,8 @@ uint64_t memory_settles(const struct memory *m);
  * memory_leave - the kernel has ended with @result
  *
  * Returns it, or what a copy back returned.  Outputs of a failed task stay where
- * they are and count as nothing; after -ENODEV what @device alone had before is lost, and who reads
- * it is told so.
+ * they are and count as nothing; after -ENODEV, and -ECANCELED (it has run, though one had failed
+ * that it was to come after), what @device alone had before is lost, and who reads it is told so.
  */
 int memory_leave(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
 		 uint32_t nr, int result);

@@ -348,9 +348,9 @@ static int wrote(struct memory *m, const struct memory_range *r, struct memory_e
 }
 
 /*
- * (locked, for a while not) @device is lost, and what the task wrote there.  What was there alone before
- * it is nowhere: who reads it is told, until somebody has written over it.  The task may yet do that
- * elsewhere, or end as one that did nothing.
+ * (locked, for a while not) What the task wrote on @device counts as if it had never begun: that is lost, or
+ * it should not have run.  What was there alone before it is nowhere: who reads it is told, until somebody
+ * has written over it.  The task may yet do that elsewhere, or end as one that did nothing.
  */
 static void lost(struct memory *m, const struct memory_range *r, uint32_t device)
 {
@@ -489,7 +489,7 @@ int memory_leave(struct memory *m, uint32_t device, uint32_t lane, struct memory
 		ranges[i].left = true;
 		if (!(ranges[i].access & ARAX_OUT))
 			continue;
-		if (result == -ENODEV && ranges[i].buffer->lazy) {
+		if ((result == -ENODEV || result == -ECANCELED) && ranges[i].buffer->lazy) {
 			lost(m, &ranges[i], device);
 			continue;
 		}

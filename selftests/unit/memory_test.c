@@ -1825,6 +1825,25 @@ START_TEST(many_rows_about_a_task)
 }
 END_TEST
 
+/* It has run, but is told that it has not: nobody has what was there. */
+START_TEST(who_is_canceled_late_hides_no_loss)
+{
+	struct memory_range r;
+
+	start(64 * KIB);
+	memory_buffer_lazy(buffer[0]);
+	run(0, range(0, ARAX_OUT, 0, 100), 'n', 1, 1);
+	r = range(0, ARAX_OUT, 0, 100);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 2, nobody), 0);
+	memset(at(&r), 'h', 100);
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, -ECANCELED), -ECANCELED);
+	memory_settle(m, 0, &r, 1, 2);
+	r = range(0, ARAX_IN, 0, 100);
+	ck_assert_int_eq(memory_flush(m, &r), -EIO);
+	finish();
+}
+END_TEST
+
 static struct memory_range wanted[4];
 
 static void *enter_peer(void *arg)
@@ -2703,6 +2722,7 @@ int main(void)
 	tcase_add_test(c, a_lost_task_loses_what_it_was_given);
 	tcase_add_test(c, tasks_are_lost_time_and_again);
 	tcase_add_loop_test(c, many_rows_about_a_task, 0, 2);
+	tcase_add_test(c, who_is_canceled_late_hides_no_loss);
 	tcase_add_test(c, one_copy_at_a_time_from_a_peer);
 	tcase_add_test(c, copies_from_peers_are_estimated);
 	tcase_add_test(c, each_link_has_its_rate);
