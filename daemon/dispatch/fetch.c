@@ -132,7 +132,7 @@ static void end(struct fetch *f)
 		p->running--;
 		/* The program is going to write there; whoever had a copy has it no longer. */
 		if (!f->result)
-			remote_host_wrote(f->node->priv, f->node);
+			remote_host_wrote(f->node->priv, f->node, 0);
 		run_refuse(p, f->node, f->result);
 	}
 	free(f);
@@ -284,7 +284,7 @@ enum run_outcome fetch_for_host(struct poller *p, struct graph_node *node)
 
 	if (!remote_has_lazy(node) || !remote_is_dirty(node)) {
 		if (remote_has_lazy(node))
-			remote_host_wrote(l, node);
+			remote_host_wrote(l, node, 0);
 		run_refuse(p, node, 0);
 		return RUN_DONE;
 	}

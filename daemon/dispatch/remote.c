@@ -404,7 +404,7 @@ void remote_settle(struct run *run)
 	gate_leave(pd->gate);
 }
 
-void remote_host_wrote(struct link *l, const struct graph_node *node)
+void remote_host_wrote(struct link *l, const struct graph_node *node, int result)
 {
 	uint32_t i;
 
@@ -415,7 +415,12 @@ void remote_host_wrote(struct link *l, const struct graph_node *node)
 		if (!(node->d.access >> 2 * i & ARAX_OUT))
 			continue;
 		m = mapping_find(&l->mappings, r->buffer);
-		if (m && m->copies)
+		if (!m || !m->copies)
+			continue;
+		if (result)
+			memory_host_failed(l->poller->memory, m->copies, r->offset, r->length,
+					   r->stride, r->count);
+		else
 			memory_host_wrote(l->poller->memory, m->copies, r->offset, r->length,
 					  r->stride, r->count);
 	}

@@ -41,8 +41,8 @@ void remote_settle(struct run *run);
  */
 bool remote_enter_ready(struct run *run);
 
-/* (poller) A task on the host's pages has ended, before the commit. */
-void remote_host_wrote(struct link *l, const struct graph_node *node);
+/* (poller) A task on the host's pages has ended with @result, before the commit. */
+void remote_host_wrote(struct link *l, const struct graph_node *node, int result);
 
 /* (poller) Whether bytes that the task uses are on a device alone. */
 bool remote_is_dirty(const struct graph_node *node);

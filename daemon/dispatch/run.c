@@ -856,7 +856,7 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 			info.bytes = remote_moved(run);
 			remote_settle(run);
 		} else if (!run->unrun && (!run->remote || node->d.opcode != ARAX_OP_LAUNCH)) {
-			remote_host_wrote(l, node);
+			remote_host_wrote(l, node, result);
 		}
 	}
 	if (unlikely(result)) {
@@ -912,7 +912,7 @@ static inline __attribute__((always_inline)) void end_lone(struct run *run, uint
 	if (unlikely(p->declines))
 		decline_ran(p, run_kernel(node), run->device);
 	if (unlikely(p->memory))
-		remote_host_wrote(l, node);
+		remote_host_wrote(l, node, 0);
 	put_commit(p, l, node->d.tag, &info);
 	/* Somebody waits for it, and it is all that he waits for. */
 	if (!p->lone.row && l->commit_count)

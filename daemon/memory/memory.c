@@ -313,21 +313,36 @@ static void forget_hull(const struct memory_buffer *b, uint64_t start, uint64_t 
 		clear_clean(e, start, end);
 }
 
-void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offset,
-		       uint64_t length, uint32_t stride, uint32_t count)
+static void host_ended(struct memory *m, struct memory_buffer *b, const struct memory_range *r,
+		       bool failed)
 {
-	const struct memory_range r = {
-		.offset = offset, .length = length, .stride = stride, .count = count,
-	};
-	const struct look l = look_rows(b, &r);
+	const struct look l = look_rows(b, r);
 
 	memory_lock(m);
 	/* Of what is dirty they have nothing, but where it could not be had. */
-	if (memory_rows(&r) > MEMORY_MAX_ROWS)
-		forget_hull(b, offset, memory_range_end(&r));
+	if (memory_rows(r) > MEMORY_MAX_ROWS)
+		forget_hull(b, r->offset, memory_range_end(r));
+	else if (failed)
+		look_clear_clean(&l, r);
 	else
-		look_clear_rows(&l, &r, NULL, false);
+		look_clear_rows(&l, r, NULL, false);
 	pthread_mutex_unlock(&m->lock);
+}
+
+void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offset,
+		       uint64_t length, uint32_t stride, uint32_t count)
+{
+	host_ended(m, b, &(struct memory_range){
+		.offset = offset, .length = length, .stride = stride, .count = count,
+	}, false);
+}
+
+void memory_host_failed(struct memory *m, struct memory_buffer *b, uint64_t offset,
+			uint64_t length, uint32_t stride, uint32_t count)
+{
+	host_ended(m, b, &(struct memory_range){
+		.offset = offset, .length = length, .stride = stride, .count = count,
+	}, true);
 }
 
 /* Keyed, so that nobody can choose whom to share it with. */

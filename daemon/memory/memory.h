@@ -353,6 +353,9 @@ bool memory_piece(const struct memory_range *r, uint64_t bytes, uint64_t *at,
 /* A task on the host wrote these rows: every copy of them is stale. */
 void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offset,
 		       uint64_t length, uint32_t stride, uint32_t count);
+/* It may have, or not, as it failed: so are they, but what is lost stays so. */
+void memory_host_failed(struct memory *m, struct memory_buffer *b, uint64_t offset,
+			uint64_t length, uint32_t stride, uint32_t count);
 
 /*
  * The device is about to forget what its memory holds: all of it is freed, after what is

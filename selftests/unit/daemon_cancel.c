@@ -5,6 +5,7 @@
  */
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/recover.h"
 #include "daemon/dispatch/run.h"
+#include "daemon/memory/internal.h"
 #include "daemon/observe/trace.h"
 #include "selftests/unit/daemon_client.h"
 #include "selftests/unit/tmp.h"
@@ -625,10 +627,124 @@ START_TEST(a_device_waits_for_a_thread)
 }
 END_TEST
 
+/* A device with memory of its own, and cores. */
+#define BOTH	"loop { inline_us = 0 }\ncpu { groups = { \"0\" } }\n" \
+		"backend \"sim\" { options = { \"devices=1\", \"lanes=1\", \"memory=8388608\", " \
+		"\"base-us=1\", \"latency-us=1\" } }\n"
+
+static uint32_t known;		/* failures */
+
+static uint32_t explicit_buffer(void)
+{
+	struct arax_buffer_create b = {
+		.size = sizeof(b), .flags = ARAX_BUFFER_EXPLICIT, .bytes = PAGE, .fd = 0,
+	};
+	int fd = memfd_sealed(PAGE, SEALS);
+
+	ck_assert_int_eq(client_call(&a, ARAX_NR_BUFFER_CREATE, &b, sizeof(b), &fd, 1, NULL), 0);
+	close(fd);
+	return b.handle;
+}
+
+/* square() from @x, to @y. */
+static void add_square(uint32_t square, uint32_t x, uint32_t y, uint64_t data)
+{
+	struct arax_task *t = client_entry(&a);
+	uint32_t n = 16;
+
+	t->opcode = ARAX_OP_LAUNCH;
+	t->kernel = square;
+	t->queue = queue;
+	t->nr_ranges = 2;
+	t->ranges[0] = whole(x, ARAX_IN, 64);
+	t->ranges[1] = whole(y, ARAX_OUT, 64);
+	for (int i = 0; i < 3; i++)
+		t->grid[i] = t->block[i] = 1;
+	t->arg_len = 4;
+	memcpy(t->args, &n, 4);
+	t->user_data = data;
+	t->known = known;
+	client_publish(&a);
+}
+
+static int32_t result_of(uint64_t data)
+{
+	struct arax_completion done;
+
+	ck_assert(client_completion(&a, &done));
+	ck_assert_uint_eq(done.user_data, data);
+	known = done.failure ? done.failure : known;
+	return done.result;
+}
+
+static int32_t read_by_marker(uint32_t y, uint64_t data)
+{
+	struct arax_task *t = client_entry(&a);
+
+	t->opcode = ARAX_OP_MARKER;
+	t->queue = queue;
+	t->known = known;
+	t->nr_ranges = 1;
+	t->ranges[0] = whole(y, ARAX_IN, 64);
+	t->user_data = data;
+	client_publish(&a);
+	return result_of(data);
+}
+
+static int gives_nothing(void *dev, uint32_t lane, void *to, uint64_t from, uint64_t bytes)
+{
+	(void)dev;
+	(void)lane;
+	(void)to;
+	(void)from;
+	(void)bytes;
+	return -ENODEV;
+}
+
+/* What was lost is so still when one on the host's pages fails that was to write over it. */
+START_TEST(it_hides_no_loss)
+{
+	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "square" };
+	uint32_t x, y, sim, cores;
+	struct poller *p;
+
+	up_with(BOTH);
+	p = daemon_poller(d);
+	ck_assert_uint_eq(p->nr_devs, 2);
+	known = 0;
+	sim = p->devs[0].dev->info.memory ? 0 : 1;
+	cores = !sim;
+	ck_assert_int_eq(CALL(&a, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	x = client_buffer(&a, PAGE, NULL, NULL);
+	y = explicit_buffer();
+	daemon_enter(d);
+	ck_assert_int_eq(sched_device_set(p->sched, cores, 0), 0);
+	p->devs[cores].dev->run = run;
+	daemon_leave(d);
+	add_square(k.id, x, y, 1);
+	ck_assert_int_eq(result_of(1), 0);
+	daemon_enter(d);
+	p->memory->devices[sim].ops.copy_out = gives_nothing;
+	memory_lose(p->memory, sim);
+	ck_assert_int_eq(sched_device_set(p->sched, sim, 0), 0);
+	ck_assert_int_eq(sched_device_set(p->sched, cores, p->devs[cores].lanes), 0);
+	daemon_leave(d);
+	ck_assert_int_eq(read_by_marker(y, 2), -EIO);
+	devices.result = -ENODEV;
+	add_square(k.id, x, y, 3);
+	ck_assert(comes_true(launches(), 100));
+	cancel(3);
+	__atomic_store_n(&devices.may_end, true, __ATOMIC_RELEASE);
+	ck_assert_int_eq(result_of(3), -ECANCELED);
+	ck_assert_int_eq(read_by_marker(y, 4), -EIO);
+	down();
+}
+END_TEST
+
 int main(void)
 {
 	TCase *t = tcase_create("all"), *follow = tcase_create("follow");
-	TCase *cores = tcase_create("cores");
+	TCase *cores = tcase_create("cores"), *lost;
 	Suite *s = suite_create("cancel");
 	SRunner *r;
 	int failed;
@@ -654,6 +770,10 @@ int main(void)
 	tcase_add_checked_fixture(follow, up_to_follow, down);
 	tcase_add_loop_test(follow, it_was_behind_another_one, 0, 2);
 	suite_add_tcase(s, follow);
+	lost = tcase_create("lost");
+	tcase_set_timeout(lost, 300);
+	tcase_add_test(lost, it_hides_no_loss);
+	suite_add_tcase(s, lost);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
 	failed = srunner_ntests_failed(r);

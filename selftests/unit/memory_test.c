@@ -1844,6 +1844,32 @@ START_TEST(who_is_canceled_late_hides_no_loss)
 }
 END_TEST
 
+/* Nor does one at the host that failed, or was not even begun; but of what else there is nothing is trusted. */
+START_TEST(who_fails_at_the_host_hides_no_loss)
+{
+	struct memory_range r, lost;
+
+	start_lazy(64 * KIB);
+	run(0, range(0, ARAX_IN, 0, 200), 0, 1, 1);
+	run(0, range(0, ARAX_OUT, 0, 100), 'n', 1, 1);
+	run(1, range(0, ARAX_IN, 100, 100), 0, 1, 1);
+	fake[0].dead = true;
+	memory_lose(m, 0);
+	memory_host_failed(m, buffer[0], 0, 200, 0, 1);
+	lost = range(0, ARAX_IN, 0, 100);
+	ck_assert_int_eq(memory_flush(m, &lost), -EIO);
+	host[0][100] = 'h';
+	r = range(0, ARAX_IN, 100, 100);
+	ck_assert_int_eq(memory_enter(m, 1, 0, &r, 1, 2, nobody), 0);
+	ck_assert_int_eq(at(&r)[0], 'h');
+	ck_assert_int_eq(memory_leave(m, 1, 0, &r, 1, 0), 0);
+	memory_settle(m, 1, &r, 1, 2);
+	memory_host_wrote(m, buffer[0], 0, 200, 0, 1);
+	ck_assert_int_eq(memory_flush(m, &lost), 0);
+	finish();
+}
+END_TEST
+
 static struct memory_range wanted[4];
 
 static void *enter_peer(void *arg)
@@ -2723,6 +2749,7 @@ int main(void)
 	tcase_add_test(c, tasks_are_lost_time_and_again);
 	tcase_add_loop_test(c, many_rows_about_a_task, 0, 2);
 	tcase_add_test(c, who_is_canceled_late_hides_no_loss);
+	tcase_add_test(c, who_fails_at_the_host_hides_no_loss);
 	tcase_add_test(c, one_copy_at_a_time_from_a_peer);
 	tcase_add_test(c, copies_from_peers_are_estimated);
 	tcase_add_test(c, each_link_has_its_rate);
