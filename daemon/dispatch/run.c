@@ -648,6 +648,19 @@ static void has_not_begun(const struct link *l, const struct graph_node *node)
 	__atomic_store_n(&l->states[ARAX_TAG_SLOT(node->d.tag)], ARAX_SLOT_IDLE, __ATOMIC_RELEASE);
 }
 
+/* What it was to write is as it was before, or known to be lost. */
+static bool left_no_trace(const struct run *run, int result)
+{
+	return run_did_nothing(run, result) || (run->remote && !run->stored);
+}
+
+static __attribute__((cold)) void why_not_canceled(struct run *run)
+{
+	reason_set("device %s was lost while it ran the task, which was canceled by then: no other device runs it",
+		   run->poller->devs[run->device].dev->info.name);
+	reason_take(run->rt.reason);
+}
+
 /* Whether one that has failed is to be run by another device; else *@result is what it ends with. */
 static __attribute__((cold)) bool goes_elsewhere(struct run *run, int *result)
 {
@@ -661,7 +674,10 @@ static __attribute__((cold)) bool goes_elsewhere(struct run *run, int *result)
 		return false;
 	/* It could not be canceled while it ran, and would not be a second time. */
 	if (graph_node_canceled(run->node)) {
-		*result = -ECANCELED;
+		if (left_no_trace(run, *result))
+			*result = -ECANCELED;
+		else
+			why_not_canceled(run);
 		return false;
 	}
 	if (is_overdue(run)) {
