@@ -9,8 +9,8 @@
 
 bool dirty_reserve(struct memory_extent *e, uint32_t rows)
 {
-	/* Each row may cut one in two. */
-	return intervals_room(&e->dirty, rows + 1);
+	/* Each row may cut one in two, and be another one than those, as it was born since. */
+	return intervals_room(&e->dirty, 2 * rows + 1);
 }
 
 void clear_clean(struct memory_extent *e, uint64_t start, uint64_t end)

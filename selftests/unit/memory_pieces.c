@@ -266,6 +266,26 @@ START_TEST(what_is_lost_meanwhile_is_not_had)
 }
 END_TEST
 
+/* Written anew while what was there is on its way to the host: they are pieces as well as what is between. */
+START_TEST(rows_within_a_piece_have_room)
+{
+	for (uint32_t rows = 1; rows < 100; rows++) {
+		struct memory_extent e = { .end = BYTES };
+		uint32_t size;
+
+		ck_assert_int_eq(intervals_set(&e.dirty, 0, BYTES, FOREVER, DIRTY_BEFORE), 0);
+		ck_assert(dirty_reserve(&e, rows));
+		size = e.dirty.size;
+		for (uint32_t i = 0; i < rows; i++)
+			ck_assert_int_eq(intervals_set(&e.dirty, 100 * i + 50, 100 * i + 100, FOREVER,
+						       DIRTY_SINCE), 0);
+		ck_assert_uint_eq(e.dirty.nr, 2 * rows + 1);
+		ck_assert_uint_eq(e.dirty.size, size);
+		intervals_destroy(&e.dirty);
+	}
+}
+END_TEST
+
 TCase *pieces_case(void)
 {
 	TCase *c = tcase_create("many pieces");
@@ -278,5 +298,6 @@ TCase *pieces_case(void)
 	tcase_add_test(c, many_rows_that_cannot_be_had);
 	tcase_add_test(c, what_is_being_written_stays);
 	tcase_add_test(c, what_is_lost_meanwhile_is_not_had);
+	tcase_add_test(c, rows_within_a_piece_have_room);
 	return c;
 }
