@@ -10,6 +10,7 @@
 #include "daemon/dispatch/quota.h"
 #include "daemon/dispatch/run.h"
 #include "daemon/log.h"
+#include "daemon/memory/guard.h"
 #include "daemon/reason.h"
 
 #define AHEAD_NS	50000u	/* of copies for a task, while another is under way */
@@ -251,11 +252,18 @@ static int leave(struct runner_task *rt, int result)
 	run->stored = false;
 	if (run_did_nothing(run, result))
 		return result;
+	/* Now, so that those behind it on the lane are told. */
+	if (unlikely(guard_any_lost()) && !result)
+		result = run_result_of_lost(run);
 	run->stored = !result;
 	run->spent = run->lazy && memory_consumes(run->poller->memory, run->device, run->remote,
 						  rt->launch.nr_ranges);
-	return memory_leave(run->poller->memory, run->device, run->lane, run->remote,
-			    rt->launch.nr_ranges, result);
+	result = memory_leave(run->poller->memory, run->device, run->lane, run->remote,
+			      rt->launch.nr_ranges, result);
+	/* Or its results had nowhere to go. */
+	if (unlikely(guard_any_lost()) && !result)
+		result = run_result_of_lost(run);
+	return result;
 }
 
 int remote_prepare(struct run *run)

@@ -798,8 +798,7 @@ static __attribute__((cold)) int lost_bytes(void)
 	return -ESTALE;
 }
 
-/* Whether it may have read zeros where there is nothing any more. */
-static __attribute__((cold)) int result_of_lost(struct run *run)
+__attribute__((cold)) int run_result_of_lost(const struct run *run)
 {
 	const struct graph_node *node = run->node;
 	uint32_t i;
@@ -807,14 +806,9 @@ static __attribute__((cold)) int result_of_lost(struct run *run)
 	for (i = 0; i < node->d.nr_ranges; i++) {
 		const struct mapping *m = mapping_find(&run->link->mappings,
 						       node->ranges[i].buffer);
-		int err;
 
-		if (!m || !__atomic_load_n(&m->lost, __ATOMIC_RELAXED))
-			continue;
-		reason_forget();
-		err = lost_bytes();
-		reason_take(run->rt.reason);
-		return err;
+		if (m && __atomic_load_n(&m->lost, __ATOMIC_RELAXED))
+			return lost_bytes();
 	}
 	return 0;
 }
@@ -835,8 +829,11 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 	};
 	bool learn, elsewhere = false;
 
-	if (unlikely(guard_any_lost()) && !result) {
-		result = result_of_lost(run);
+	/* One with inputs on a device has been looked at there, before others could go on. */
+	if (unlikely(guard_any_lost()) && !result && !run->held) {
+		result = run_result_of_lost(run);
+		if (result)
+			reason_take(run->rt.reason);
 		info.result = result;
 	}
 	if (unlikely(run->lone && result))

@@ -91,6 +91,12 @@ static inline bool run_did_nothing(const struct run *run, int result)
 	       (run->rt.late && result == -ETIMEDOUT) || run->rt.skipped;
 }
 
+/*
+ * Any thread, of one that has run: -ESTALE if it may have read zeros where there is nothing any more, and
+ * why; else 0.
+ */
+int run_result_of_lost(const struct run *run);
+
 /* For all of a device, with those that a task which has no lane any more may have. */
 static inline struct run *run_end(const struct poller_device *pd)
 {

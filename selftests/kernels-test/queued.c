@@ -7,7 +7,7 @@
  *
  * "follows=true": a launch may come before those end that it needs.  "overtaken=true": and has its
  * place in the order from when they have.  "lose=N": the device is lost at its Nth launch, which
- * does nothing then.
+ * does nothing then.  "memory=true": it has memory of its own.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -48,13 +48,14 @@ static struct {
 	struct launch launches[ARAX_LANE_DEPTH];
 } q = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
-static bool follow, overtaken;
+static bool follow, overtaken, has_memory;
 static uint64_t lose;
 
 static int config(const char *key, const char *value)
 {
 	bool *option = !strcmp(key, "follows") ? &follow :
-		       !strcmp(key, "overtaken") ? &overtaken : NULL;
+		       !strcmp(key, "overtaken") ? &overtaken :
+		       !strcmp(key, "memory") ? &has_memory : NULL;
 
 	if (!strcmp(key, "lose")) {
 		lose = strtoull(value, NULL, 10);
@@ -168,7 +169,33 @@ static int info(void *dev, struct arax_backend_info *info)
 {
 	info->lanes = 1;
 	info->units = 1;
+	info->memory = has_memory ? 64 << 20 : 0;
 	strcpy(info->name, "queued0");
+	return 0;
+}
+
+static int alloc(void *dev, uint64_t bytes, uint64_t wanted, uint64_t *address)
+{
+	void *p = wanted ? NULL : malloc(bytes);
+
+	*address = (uintptr_t)p;
+	return p ? 0 : wanted ? -EADDRINUSE : -ENOMEM;
+}
+
+static void free_device(void *dev, uint64_t address)
+{
+	free((void *)(uintptr_t)address);
+}
+
+static int copy_in(void *dev, uint32_t lane, uint64_t to, const void *from, uint64_t bytes)
+{
+	memcpy((void *)(uintptr_t)to, from, bytes);
+	return 0;
+}
+
+static int copy_out(void *dev, uint32_t lane, void *to, uint64_t from, uint64_t bytes)
+{
+	memcpy(to, (void *)(uintptr_t)from, bytes);
 	return 0;
 }
 
@@ -278,6 +305,10 @@ static const struct arax_backend backend = {
 	.open = open_device,
 	.close = close_device,
 	.info = info,
+	.alloc = alloc,
+	.free = free_device,
+	.copy_in = copy_in,
+	.copy_out = copy_out,
 	.kernel_load = kernel_load,
 	.kernel_unload = kernel_unload,
 	.run = run,

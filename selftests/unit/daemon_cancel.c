@@ -15,7 +15,9 @@
 #include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/recover.h"
 #include "daemon/dispatch/run.h"
+#include "daemon/memory/guard.h"
 #include "daemon/memory/internal.h"
+#include "daemon/memory/mapping.h"
 #include "daemon/observe/trace.h"
 #include "selftests/unit/daemon_client.h"
 #include "selftests/unit/tmp.h"
@@ -29,7 +31,7 @@
 /* One that takes launches before those have ended that they wait for. */
 #define FOLLOWS	"loop { inline_us = 0 }\n" \
 		"backend \"queued\" { file = \"%s/build/test/plugins/queued.so\" " \
-		"options = { \"follows=true\" } }\n"
+		"options = { \"follows=true\"%s } }\n"
 
 /* One on the host's pages. */
 #define CORES	"loop { inline_us = 0 }\ncpu { groups = { \"0\" } }\n"
@@ -157,8 +159,16 @@ static void up(void)
 	daemon_leave(d);
 }
 
+/* Its kernel is over, its results are still to be taken. */
+static int leave_late(struct runner_task *rt, int result)
+{
+	int err = launch();
+
+	return leave_device(rt, result ? result : err);
+}
+
 /* The second one has no lanes yet. */
-static void up_to_follow(void)
+static void up_to_follow_with(bool memory)
 {
 	char conf[8192], here[4096];
 	struct poller_device *pd;
@@ -166,7 +176,7 @@ static void up_to_follow(void)
 	int n;
 
 	ck_assert_ptr_nonnull(getcwd(here, sizeof(here)));
-	n = snprintf(conf, sizeof(conf), FOLLOWS, here);
+	n = snprintf(conf, sizeof(conf), FOLLOWS, here, memory ? ", \"memory=true\"" : "");
 	snprintf(conf + n, sizeof(conf) - (size_t)n, CONF, 1);
 	up_with(conf);
 	p = daemon_poller(d);
@@ -174,11 +184,21 @@ static void up_to_follow(void)
 	pd = &p->devs[0];
 	ck_assert_uint_gt(pd->depth, 1);
 	daemon_enter(d);
-	for (struct run *r = pd->runs; r < run_end(pd); r++)
-		r->rt.enter = enter;
+	leave_device = pd->runs[0].rt.leave;
+	for (struct run *r = pd->runs; r < run_end(pd); r++) {
+		if (memory)
+			r->rt.leave = leave_late;
+		else
+			r->rt.enter = enter;
+	}
 	p->devs[1].dev->run = run;
 	ck_assert_int_eq(sched_device_set(p->sched, 1, 0), 0);
 	daemon_leave(d);
+}
+
+static void up_to_follow(void)
+{
+	up_to_follow_with(false);
 }
 
 static void up_on_cores(void)
@@ -742,6 +762,81 @@ START_TEST(it_hides_no_loss)
 }
 END_TEST
 
+/* saxpy() from @x to @y, with a of 0. */
+static void add_saxpy(uint32_t saxpy, uint32_t x, uint32_t y, uint64_t data)
+{
+	struct arax_task *t = client_entry(&a);
+	const uint32_t args[2] = { 0, 16 };
+
+	t->opcode = ARAX_OP_LAUNCH;
+	t->kernel = saxpy;
+	t->queue = queue;
+	t->nr_ranges = 2;
+	t->ranges[0] = whole(x, ARAX_IN, 64);
+	t->ranges[1] = whole(y, ARAX_INOUT, 64);
+	for (int i = 0; i < 3; i++)
+		t->grid[i] = t->block[i] = 1;
+	t->arg_len = 8;
+	memcpy(t->args, args, 8);
+	t->user_data = data;
+	t->known = known;
+	client_publish(&a);
+}
+
+/* One before it has read what is no longer there: it is canceled, and so it has done nothing. */
+START_TEST(who_is_behind_lost_bytes_does_nothing)
+{
+	struct arax_kernel_lookup ks = { .size = sizeof(ks), .name = "saxpy" };
+	struct arax_kernel_lookup kq = { .size = sizeof(kq), .name = "square" };
+	struct poller *p;
+	const struct graph_node *node, *first = NULL;
+	uint32_t x, y, z;
+	uint8_t *in, *out;
+
+	up_to_follow_with(true);
+	p = daemon_poller(d);
+	known = 0;
+	ck_assert_int_eq(CALL(&a, ARAX_NR_KERNEL_LOOKUP, &ks), 0);
+	ck_assert_int_eq(CALL(&a, ARAX_NR_KERNEL_LOOKUP, &kq), 0);
+	x = client_buffer(&a, PAGE, NULL, NULL);
+	y = client_buffer(&a, PAGE, &in, NULL);
+	z = client_buffer(&a, PAGE, &out, NULL);
+	__atomic_store_n(&devices.idle, true, __ATOMIC_RELEASE);
+	for (uint64_t i = 0; i < 40; i++) {
+		add_saxpy(ks.id, x, y, i);
+		ck_assert_int_eq(result_of(i), 0);
+		add_square(kq.id, y, z, i);
+		ck_assert_int_eq(result_of(i), 0);
+	}
+	for (int i = 0; i < 16; i++)
+		((float *)(void *)in)[i] = 2;
+	ck_assert_float_eq(*(float *)(void *)out, 0);
+	devices.may_end = false;
+	__atomic_store_n(&devices.idle, false, __ATOMIC_RELEASE);
+	add_saxpy(ks.id, x, y, 1);
+	ck_assert(comes_true(launches(), 100));
+	add_square(kq.id, y, z, 2);
+	ck_assert(comes_true(__atomic_load_n(&p->stats.followed, __ATOMIC_RELAXED), 100));
+	/* As the handler of a fault in x would. */
+	daemon_enter(d);
+	for (uint32_t slot = 0; slot < p->links[0]->slots; slot++) {
+		node = graph_at(p->links[0]->graph, slot);
+		if (node && (!first || node->seq < first->seq))
+			first = node;
+	}
+	ck_assert_ptr_nonnull(first);
+	__atomic_store_n(&mapping_find(&p->links[0]->mappings, first->ranges[0].buffer)->lost, 1,
+			 __ATOMIC_RELAXED);
+	__atomic_fetch_add(&guard_nr_lost, 1, __ATOMIC_RELAXED);
+	daemon_leave(d);
+	__atomic_store_n(&devices.may_end, true, __ATOMIC_RELEASE);
+	ck_assert_int_eq(result_of(1), -ESTALE);
+	ck_assert_int_eq(result_of(2), -ECANCELED);
+	ck_assert_float_eq(*(float *)(void *)out, 0);
+	down();
+}
+END_TEST
+
 int main(void)
 {
 	TCase *t = tcase_create("all"), *follow = tcase_create("follow");
@@ -774,6 +869,7 @@ int main(void)
 	lost = tcase_create("lost");
 	tcase_set_timeout(lost, 300);
 	tcase_add_test(lost, it_hides_no_loss);
+	tcase_add_test(lost, who_is_behind_lost_bytes_does_nothing);
 	suite_add_tcase(s, lost);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
