@@ -213,7 +213,7 @@ static bool is_quick(const struct fetch *f)
 	const struct poller *p = f->poller;
 
 	return f->takes_ns <= p->inline_ns && p->running == 1 && !sched_queued(p->sched) && !p->visitor &&
-	       !p->stopping;
+	       !p->stopping && role_is_watched(&p->role);
 }
 
 /* As a short kernel is run, see run.c: with the role lent out. */

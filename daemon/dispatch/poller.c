@@ -525,6 +525,40 @@ static __attribute__((cold, noinline)) void tell_tenants(struct poller *p)
 	} while (a.count == ARAX_TELL_MAX && ++times < TELL_TIMES);
 }
 
+static void *thread_main(void *arg);
+
+static int start_thread(struct poller *p, void *(*run)(void *))
+{
+	int err = -pthread_create(&p->threads[p->nr_threads], NULL, run, p);
+
+	if (!err)
+		pthread_setname_np(p->threads[p->nr_threads++], "arax-poll");
+	return err;
+}
+
+/* By the holder of the role.  Those that there may be come back from what they run by and by. */
+static int add_thread(struct poller *p)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&p->threads_lock);
+	if (p->nr_threads < POLLER_THREADS && !role_stopped(p)) {
+		role_expect(&p->role);
+		err = start_thread(p, thread_main);
+		if (err)
+			role_expect_not(&p->role);
+	}
+	pthread_mutex_unlock(&p->threads_lock);
+	return err;
+}
+
+/* Till somebody can, nothing is run by who polls: see run.c. */
+static void have_it_watched(struct poller *p)
+{
+	if (!role_is_watched(&p->role))
+		add_thread(p);
+}
+
 static void keep_house(struct poller *p)
 {
 	uint32_t i;
@@ -547,6 +581,7 @@ static void keep_house(struct poller *p)
 	run_look_at_buffers(p);
 	if (p->recover_again)
 		recover_again(p);
+	have_it_watched(p);
 	if (p->trace)
 		trace_flush(p->trace);
 	for (i = 0; i < p->nr_links; i++)
@@ -810,22 +845,6 @@ static void nap_tick(void *arg)
 {
 }
 
-static void *thread_main(void *arg);
-
-static int add_thread(struct poller *p)
-{
-	int err = 0;
-
-	pthread_mutex_lock(&p->threads_lock);
-	if (p->nr_threads < POLLER_THREADS && !role_stopped(p)) {
-		err = -pthread_create(&p->threads[p->nr_threads], NULL, thread_main, p);
-		if (!err)
-			pthread_setname_np(p->threads[p->nr_threads++], "arax-poll");
-	}
-	pthread_mutex_unlock(&p->threads_lock);
-	return err;
-}
-
 /* The first thread has two: one as the first holder, one from its first wait on. */
 _Static_assert(POLLER_THREADS < ROLE_SEATS, "a seat for each thread");
 
@@ -834,20 +853,23 @@ static void *thread_main(void *arg)
 	struct poller *p = arg;
 	struct role_seat *seat = role_seat(&p->role);
 
-	while (seat && role_await(&p->role, seat, nap_tick, p)) {
+	while (role_await(&p->role, seat, nap_tick, p)) {
 		POLLER_COUNT(p, stolen);
 		/* Who watches the watchman: the other may be away for long. */
-		if (!__atomic_load_n(&p->role.waiting, __ATOMIC_RELAXED))
-			add_thread(p);
+		have_it_watched(p);
 		loop(p);
+		role_expect(&p->role);
 	}
 	return NULL;
 }
 
 static void *first_main(void *arg)
 {
-	loop(arg);
-	return thread_main(arg);
+	struct poller *p = arg;
+
+	loop(p);
+	role_expect(&p->role);
+	return thread_main(p);
 }
 
 /* The machine's, not ours: a peer may run where we may not. */
@@ -1032,14 +1054,14 @@ int poller_start(struct poller *p)
 	poller_publish_devices(p);
 	publish_absent(p);
 	tell_tenants(p);
+	/* The standby first: the first task may be one that runs on. */
+	err = add_thread(p);
+	if (err)
+		return err;
 	pthread_mutex_lock(&p->threads_lock);
-	err = -pthread_create(&p->threads[0], NULL, first_main, p);
-	if (!err) {
-		pthread_setname_np(p->threads[0], "arax-poll");
-		p->nr_threads = 1;
-	}
+	err = start_thread(p, first_main);
 	pthread_mutex_unlock(&p->threads_lock);
-	return err ? err : add_thread(p);
+	return err;
 }
 
 struct stop_work {

@@ -131,17 +131,27 @@ static bool watch(struct role *r, struct role_seat *seat, void (*tick)(void *arg
 	return false;
 }
 
+void role_expect(struct role *r)
+{
+	__atomic_fetch_add(&r->waiting, 1, __ATOMIC_RELAXED);
+}
+
+void role_expect_not(struct role *r)
+{
+	__atomic_fetch_sub(&r->waiting, 1, __ATOMIC_RELAXED);
+}
+
 bool role_await(struct role *r, struct role_seat *seat, void (*tick)(void *arg), void *arg)
 {
 	bool got = false;
 
-	__atomic_fetch_add(&r->waiting, 1, __ATOMIC_RELAXED);
 	/* One watches, the others wait for its place. */
 	pthread_mutex_lock(&r->standby);
-	__atomic_fetch_sub(&r->waiting, 1, __ATOMIC_RELAXED);
 	if (!stopped(r))
 		got = watch(r, seat, tick, arg);
 	pthread_mutex_unlock(&r->standby);
+	/* Not before: the holder may have lent the role because we are here. */
+	role_expect_not(r);
 	return got;
 }
 

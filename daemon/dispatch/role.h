@@ -10,6 +10,11 @@
  * comes back, finds the role gone, reports its task like any device thread,
  * and becomes the standby.
  *
+ * Who lends it to what runs on, with no standby there, stalls everybody.  So he asks
+ * role_is_watched() first.  That looks at a number to which anybody adds, before he waits, but from
+ * which only who has just got the role takes (or sees role_stop()), before he may lend it: the
+ * holder may see too few there, but never one too many.
+ *
  * Each thread has a seat, whose word counts: even while held, odd while lent.  So
  * the standby sees whether it is still the same loan as at its last look.
  */
@@ -34,12 +39,12 @@ struct role {
 	/* Whose the role is: changed by the standby alone, with claim_lock held. */
 	struct role_seat *holder __attribute__((aligned(64)));
 	uint32_t claimed;	/* the standby is about to take the role */
+	uint32_t waiting;	/* threads in role_await(), or sure to come there */
 	pthread_mutex_t claim_lock;
 	/* The holder sleeps; set by it, read by the standby. */
 	uint32_t holder_asleep __attribute__((aligned(64)));
 	uint32_t standby_asleep;	/* a futex */
 	uint32_t stop;
-	uint32_t waiting;	/* threads in role_await() */
 	pthread_mutex_t standby;
 	struct role_seat seats[ROLE_SEATS];
 	uint32_t nr_seats;	/* taken; under claim_lock */
@@ -80,8 +85,21 @@ static inline bool role_return(struct role *r, struct role_seat *seat)
 }
 
 /*
- * Wait as standby.  True: the caller holds the role now; false: role_stop().
- * @tick is called at every nap, from the one thread that naps.
+ * One thread more is going to call role_await(), whatever happens: from now on the holder relies on
+ * it.  Or not, after all: by the holder, or before there is one.
+ */
+void role_expect(struct role *r);
+void role_expect_not(struct role *r);
+
+/* By the holder: whether somebody takes the role if it is lent and does not come back soon. */
+static inline bool role_is_watched(const struct role *r)
+{
+	return __atomic_load_n(&r->waiting, __ATOMIC_RELAXED);
+}
+
+/*
+ * Wait as standby, once for each role_expect().  True: the caller holds the role now; false:
+ * role_stop().  @tick is called at every nap, from the one thread that naps.
  */
 bool role_await(struct role *r, struct role_seat *seat, void (*tick)(void *arg), void *arg);
 

@@ -1365,7 +1365,7 @@ enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t
 {
 	struct poller_device *pd = &p->devs[node->device];
 	struct link *l = node->priv;
-	bool launch = node->d.opcode == ARAX_OP_LAUNCH, worker = false;
+	bool launch = node->d.opcode == ARAX_OP_LAUNCH, worker = false, here;
 	const struct kernel *k = launch ? run_kernel(node) : NULL;
 	struct run *run;
 	int err;
@@ -1424,14 +1424,16 @@ enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t
 			return RUN_DONE;
 		}
 	}
+	/* It may be long after all: then somebody has to be there who polls meanwhile. */
+	here = !worker && !p->visitor && role_is_watched(&p->role);
 	/* What is to be done around a launch is done on the lane's thread. */
-	if (!worker && !run->load && !p->visitor && !(unlikely(p->memory) && remote_is_dirty(node)) &&
+	if (here && !run->load && !(unlikely(p->memory) && remote_is_dirty(node)) &&
 	    (!launch || (!run->rt.enter && pd->dev->info.kind == ARAX_DEVICE_CPU)) &&
 	    !rest_in_the_way(p) &&
 	    sched_is_short(p->sched, node, node->device, inline_limit(p)))
 		return run_inline(p, run, pd, launch);
 	/* Unless nothing is, and nothing else runs there. */
-	if (launch && !worker && !p->visitor && is_idle(run, pd) && !leads(run, pd) &&
+	if (here && launch && is_idle(run, pd) && !leads(run, pd) &&
 	    !sched_queued(p->sched) &&
 	    sched_is_short(p->sched, node, node->device, idle_limit(p, run)) &&
 	    runner_is_usual(pd->runner, &run->rt) &&
@@ -1500,7 +1502,7 @@ bool direct(struct poller *p, struct graph_node *node, enum run_outcome *outcome
 		p->mixed_until = p->now + MIXED_US * p->ticks.per_us;
 	}
 	/* Who goes first among tenants is the scheduler's to say. */
-	if (node->d.opcode != ARAX_OP_LAUNCH || p->now < p->mixed_until ||
+	if (node->d.opcode != ARAX_OP_LAUNCH || p->now < p->mixed_until || !role_is_watched(&p->role) ||
 	    !sched_may_skip(p->sched, node->d.tenant) ||
 	    (unlikely(p->memory) && remote_is_dirty(node)))
 		return false;

@@ -2597,6 +2597,39 @@ START_TEST(short_tasks_are_spread)
 }
 END_TEST
 
+static atomic_bool no_threads;
+
+int __real_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*run)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*run)(void *), void *arg);
+
+int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*run)(void *), void *arg)
+{
+	return no_threads ? EAGAIN : __real_pthread_create(t, a, run, arg);
+}
+
+/* As many as there would be on a larger machine; 0: those that there are. */
+static atomic_int cpus_seen;
+
+int __real_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *cpus);
+int __wrap_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *cpus);
+int __real_pthread_attr_setaffinity_np(pthread_attr_t *a, size_t bytes, const cpu_set_t *cpus);
+int __wrap_pthread_attr_setaffinity_np(pthread_attr_t *a, size_t bytes, const cpu_set_t *cpus);
+
+int __wrap_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *cpus)
+{
+	if (!cpus_seen)
+		return __real_sched_getaffinity(pid, bytes, cpus);
+	memset(cpus, 0, bytes);
+	for (int i = 0; i < cpus_seen; i++)
+		CPU_SET_S(i, bytes, cpus);
+	return 0;
+}
+
+int __wrap_pthread_attr_setaffinity_np(pthread_attr_t *a, size_t bytes, const cpu_set_t *cpus)
+{
+	return cpus_seen ? 0 : __real_pthread_attr_setaffinity_np(a, bytes, cpus);
+}
+
 /* Until they run on the poller's thread: the longest is forgotten by 1/64 a run, on each device. */
 static void seem_short(uint32_t kernel, uint32_t q, uint32_t h)
 {
@@ -2659,6 +2692,96 @@ START_TEST(a_long_task_blocks_nobody)
 	ck_assert(!blocked);
 	ck_assert_uint_ge(daemon_stolen(d), 1);
 	client_close(&other);
+}
+END_TEST
+
+/* More than threads that may poll, and each of them could run one. */
+#define LONG_ONES	(POLLER_THREADS + 2)
+
+static uint32_t polling_threads(void)
+{
+	struct poller *p = daemon_poller(d);
+	uint32_t nr;
+
+	pthread_mutex_lock(&p->threads_lock);
+	nr = p->nr_threads;
+	pthread_mutex_unlock(&p->threads_lock);
+	return nr;
+}
+
+/*
+ * Of as many that seemed short and take @us each: whether others were served before one of them had
+ * ended, by the time that @most of them were with those who polled.
+ */
+static bool many_block_nobody(struct client *other, uint32_t many, uint32_t most, uint32_t us)
+{
+	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
+	uint32_t q = client_queue(&c, ARAX_QUEUE_DATAFLOW), oq = client_queue(other, 0);
+	uint32_t oh = client_buffer(other, PAGE, NULL, NULL), h[LONG_ONES];
+	struct arax_completion done;
+	uint64_t stolen;
+	bool nobody;
+
+	ck_assert_int_eq(CALL(&c, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	for (uint32_t i = 0; i < many; i++)
+		h[i] = client_buffer(&c, PAGE, NULL, NULL);
+	seem_short(k.id, q, h[0]);
+	stolen = daemon_stolen(d);
+	for (uint32_t i = 0; i < many; i++, c.sq_tail++)
+		fill_spin(k.id, q, h[i], us);
+	client_publish_from(&c, c.sq_tail - many);
+	while (daemon_stolen(d) - stolen < most && !client_has_completion(&c))
+		usleep(1000);
+	nobody = daemon_stolen(d) - stolen == most;
+	/* The last one of them has had the time to run one more. */
+	usleep(20000);
+	for (uint32_t i = 0; i < 5; i++) {
+		client_fill(other, oq, oh, PAGE, i, i);
+		ck_assert(client_completion(other, &done));
+		ck_assert_int_eq(done.result, 0);
+	}
+	nobody &= !client_has_completion(&c);
+	if (no_threads) {
+		no_threads = false;
+		/* It is tried again before they end. */
+		nobody &= comes_true(polling_threads() > 2 || client_has_completion(&c), 1000) &&
+			  !client_has_completion(&c);
+	}
+	for (uint32_t i = 0; i < many; i++) {
+		ck_assert(client_completion(&c, &done));
+		ck_assert_int_eq(done.result, 0);
+	}
+	return nobody;
+}
+
+/* All threads that may poll run one by then, or no thread can be had for that. */
+START_TEST(many_long_tasks_block_nobody)
+{
+	bool none = _i == 1, nobody = false;
+	char conf[80];
+	struct client other;
+
+	down();
+	cpus_seen = LONG_ONES + 2;
+	snprintf(conf, sizeof(conf), "loop { inline_us = 400 } cpu { groups = { \"0-%d\" } }",
+		 cpus_seen - 1);
+	/* As before, a busy machine proves nothing; then it is tried again, for longer. */
+	for (uint32_t us = 500000; us <= 4000000 && !nobody; us *= 2) {
+		d = daemon_up_with(conf);
+		client_open(&c, daemon_path(d));
+		ready(64);
+		client_open(&other, daemon_path(d));
+		ck_assert_int_eq(client_init(&other, 8), 0);
+		no_threads = none;
+		nobody = many_block_nobody(&other, none ? 4 : LONG_ONES, none ? 1 : POLLER_THREADS - 1,
+					   us);
+		no_threads = false;
+		client_close(&other);
+		if (!nobody)
+			down();
+	}
+	cpus_seen = 0;
+	ck_assert(nobody);
 }
 END_TEST
 
@@ -3553,16 +3676,6 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
 	return ret;
 }
 
-static atomic_bool no_threads;
-
-int __real_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*run)(void *), void *arg);
-int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*run)(void *), void *arg);
-
-int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*run)(void *), void *arg)
-{
-	return no_threads ? EAGAIN : __real_pthread_create(t, a, run, arg);
-}
-
 static void close_of(struct closer *cl, struct holdings *h, uid_t uid, int fd)
 {
 	closer_close(cl, holdings_owe(h, uid, false, 1), CLOSER_FOREIGN, fd);
@@ -4070,6 +4183,7 @@ int main(void)
 	tcase_add_test(t, nobody_follows_past_its_deadline);
 	tcase_add_test(t, short_tasks_are_spread);
 	tcase_add_test(t, a_long_task_blocks_nobody);
+	tcase_add_loop_test(t, many_long_tasks_block_nobody, 0, 2);
 	tcase_add_test(t, links_count_for_themselves);
 	tcase_add_test(t, hostile_eventfd);
 	tcase_add_test(t, stops_with_clients);

@@ -975,6 +975,31 @@ START_TEST(a_quick_link_has_large_pieces)
 }
 END_TEST
 
+/* Who polls fetches what is quick, but not if nobody would poll should it take long. */
+START_TEST(who_is_not_watched_fetches_nothing)
+{
+	start_by_hand();
+	p->running = 0;
+	p->inline_ns = UINT64_MAX;
+	ck_assert_int_eq(role_init(&p->role), 0);
+	p->sched = sched_create(&(struct sched_params){ .policy = "eft", .ops = ops, .arg = p });
+	ck_assert_ptr_nonnull(p->sched);
+	use(0, 0, ARAX_OUT, X);
+	wants(1, 1, X);
+	ck_assert_uint_eq(nr_ended, 0);
+	go_on();
+	ck_assert_uint_eq(nr_ended, 1);
+	use(0, 0, ARAX_OUT, X);
+	role_expect(&p->role);
+	wants(1, 1, X);
+	ck_assert_uint_eq(nr_ended, 2);
+	ck_assert_uint_eq(jobs_done, nr_jobs);
+	sched_destroy(p->sched);
+	role_destroy(&p->role);
+	finish_by_hand();
+}
+END_TEST
+
 static int publish_down(struct link *l, struct arax_kernel_publish *k)
 {
 	k->id = l->head--;
@@ -1125,6 +1150,7 @@ int main(void)
 	tcase_add_test(t, many_tenants_share_turns);
 	tcase_add_test(t, a_long_fetch_makes_way);
 	tcase_add_test(t, a_quick_link_has_large_pieces);
+	tcase_add_test(t, who_is_not_watched_fetches_nothing);
 	suite_add_tcase(suite, t);
 	sr = srunner_create(suite);
 	srunner_run_all(sr, CK_ENV);

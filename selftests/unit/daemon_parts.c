@@ -1196,6 +1196,7 @@ static void *hander(void *arg)
 				return NULL;
 			}
 		}
+		role_expect(&role);
 	}
 	return NULL;
 }
@@ -1205,6 +1206,8 @@ START_TEST(role_hand_over)
 	pthread_t t[2];
 
 	ck_assert_int_eq(role_init(&role), 0);
+	ck_assert(!role_is_watched(&role));
+	role_expect(&role);
 	pthread_create(&t[0], NULL, hander, (void *)1);
 	pthread_create(&t[1], NULL, hander, NULL);
 	pthread_join(t[0], NULL);
@@ -1212,6 +1215,8 @@ START_TEST(role_hand_over)
 	ck_assert_uint_ge(steals, STEALS);
 	/* Each loan either came back or was stolen. */
 	ck_assert_uint_eq(guarded, kept + steals);
+	/* Neither is there any more, however each has ended. */
+	ck_assert(!role_is_watched(&role));
 	role_destroy(&role);
 }
 END_TEST
@@ -1229,12 +1234,16 @@ START_TEST(role_deep_sleep)
 
 	ck_assert_int_eq(role_init(&role), 0);
 	role_sleep(&role);
+	role_expect(&role);
 	pthread_create(&t, NULL, sleeper, NULL);
 	ck_assert(comes_true(__atomic_load_n(&role.standby_asleep, __ATOMIC_RELAXED) == 1, 1000));
+	/* Who watches is still relied on, until it has the role itself. */
+	ck_assert(role_is_watched(&role));
 	role_wake(&role);
 	role_lend(&role);	/* and never comes back */
 	pthread_join(t, &got);
 	ck_assert_ptr_nonnull(got);
+	ck_assert(!role_is_watched(&role));
 	role_destroy(&role);
 }
 END_TEST
@@ -1247,6 +1256,7 @@ START_TEST(role_stops)
 
 	ck_assert_int_eq(role_init(&role), 0);
 	role_sleep(&role);
+	role_expect(&role);
 	pthread_create(&t, NULL, sleeper, NULL);
 	nanosleep(&ms, NULL);
 	role_stop(&role);
