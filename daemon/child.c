@@ -146,6 +146,15 @@ static bool await_leaving(pid_t pid)
 	return true;
 }
 
+/* One that was given up, and killed, may have told by then: it would be the next one's word. */
+static void forget_told(void)
+{
+	char any;
+
+	while (read(own.told, &any, 1) > 0)
+		;
+}
+
 /* It does nothing more, so what it sees in our table is all the same to it. */
 static int end_it(pid_t pid)
 {
@@ -178,6 +187,8 @@ pid_t child_begin(unsigned long flags, const int *fds, uint32_t nr, int *have)
 		if (fds[i] >= 0 && dup3(fds[i], own.place[i], O_CLOEXEC) < 0)
 			err = -errno;
 	}
+	if (!err)
+		forget_told();
 	/* No handler of ours may run in the child. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);

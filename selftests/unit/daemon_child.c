@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -124,6 +125,49 @@ START_TEST(it_has_its_own_when_all_are_taken)
 	ck_assert_int_eq(status_of(pid), 0);
 	/* A sanitizer's last look needs some. */
 	ck_assert_int_eq(close_range(280, 299, 0), 0);
+}
+END_TEST
+
+/* With so many bytes in it; -1: there is none. */
+static int pipe_with(int bytes)
+{
+	int n;
+
+	for (int fd = 3; fd < 64; fd++)
+		if (!ioctl(fd, FIONREAD, &n) && n == bytes)
+			return fd;
+	return -1;
+}
+
+/* As a child does that was given up just before. */
+static void tell_once_more(void)
+{
+	struct stat st;
+
+	for (int fd = 3; fd < 64; fd++)
+		if (!fstat(fd, &st) && S_ISFIFO(st.st_mode) && write(fd, "", 1) == 1)
+			_exit(0);
+	_exit(1);
+}
+
+/* What a child tells late is not taken for the next one's word, by which that has left our table. */
+START_TEST(what_is_told_late_is_forgotten)
+{
+	const int none = -1;
+	int have;
+	pid_t pid;
+
+	ck_assert_int_eq(child_reserve(), 0);
+	pid = child_begin(0, &none, 1, &have);
+	if (!pid)
+		tell_once_more();
+	ck_assert_int_eq(status_of(pid), 0);
+	ck_assert_int_ge(pipe_with(1), 0);
+	pid = child_begin(0, &none, 1, &have);
+	if (!pid)
+		_exit(0);
+	ck_assert_int_eq(status_of(pid), 0);
+	ck_assert_int_lt(pipe_with(1), 0);
 }
 END_TEST
 
@@ -282,6 +326,7 @@ int main(void)
 	tcase_add_test(c, it_has_what_it_is_given);
 	tcase_add_test(c, it_has_none_of_few);
 	tcase_add_test(c, it_has_its_own_when_all_are_taken);
+	tcase_add_test(c, what_is_told_late_is_forgotten);
 	tcase_add_test(c, each_has_its_own);
 	tcase_add_test(c, what_is_no_file_is_refused);
 	tcase_add_loop_exit_test(c, who_closes_it_waits_for_ever, 0, 0, 3);
