@@ -153,6 +153,8 @@ void pool_give(struct runner *r, struct worker *w, enum worker_fate fate);
 /* A lane that is about to run @t, or to wait asleep, may have to let go of the last one. */
 void pool_keep_for(const struct runner_task *t);
 void pool_keep_no_more(struct lane *lane);
+/* One that was killed, and is not gone yet. */
+void pool_let_end(struct runner *r, struct worker *w);
 /* All; nobody has one any more. */
 void pool_end(struct runner *r);
 

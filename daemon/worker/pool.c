@@ -69,16 +69,21 @@ static struct worker *find_idle(struct runner *r, const struct worker_key *key)
 
 static void *keeper_main(void *arg);
 
+/* (locked) */
+static bool have_keeper(struct runner *r)
+{
+	if (!r->has_keeper)
+		r->has_keeper = !pthread_create(&r->keeper, NULL, keeper_main, r);
+	return r->has_keeper;
+}
+
 /* (locked) With the first worker comes who ends idle ones. */
 static int need_keeper(struct runner *r)
 {
-	if (r->has_keeper)
-		return 0;
-	if (pthread_create(&r->keeper, NULL, keeper_main, r)) {
+	if (!have_keeper(r)) {
 		reason_set("the process for the kernel can't be started: no thread that looks after it can be, as there are as many as may be: TasksMax= of araxd's unit, ulimit -u, pids.max");
 		return -EAGAIN;
 	}
-	r->has_keeper = true;
 	return 0;
 }
 
@@ -171,6 +176,15 @@ static void let_end(struct runner *r, struct worker *w)
 	worker_link(w)->next = r->leaving;
 	r->leaving = w;
 	pthread_cond_signal(&r->keep);
+}
+
+void pool_let_end(struct runner *r, struct worker *w)
+{
+	pthread_mutex_lock(&r->lock);
+	/* Else it is there until the runner ends. */
+	have_keeper(r);
+	let_end(r, w);
+	pthread_mutex_unlock(&r->lock);
 }
 
 static void return_worker(struct runner *r, struct worker *w, enum worker_fate fate)
@@ -341,6 +355,8 @@ int pool_take(struct runner *r, struct runner_task *t, struct worker **worker)
 	r->nr_workers--;
 	if (err) {
 		pthread_cond_signal(&r->room);
+		if (w)
+			let_end(r, w);
 	} else {
 		worker_link(w)->busy = true;
 		link_worker(r, w);

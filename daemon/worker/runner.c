@@ -313,6 +313,7 @@ static int build_installed(struct runner *r, const struct kernel *k)
 				       .why_len = sizeof(why) };
 	struct worker_time time = { .most_ns = BUILD_NS };
 	enum worker_fate fate;
+	struct worker *left;
 	uint64_t bytes;
 	int fd, err;
 
@@ -320,7 +321,9 @@ static int build_installed(struct runner *r, const struct kernel *k)
 	h->borrowed = h->built;
 	if (h->built)
 		return 0;
-	err = worker_build(&r->options, &key, &t, &time, &fate, &fd, &bytes);
+	err = worker_build(&r->options, &key, &t, &time, &fate, &fd, &bytes, &left);
+	if (left)
+		pool_let_end(r, left);
 	if (!err) {
 		h->built = fd + 1;
 		return 0;
@@ -466,6 +469,7 @@ int runner_build(struct runner *r, const struct runner_task *t, int *built, uint
 	struct worker_key key = build_key();
 	struct worker_time time = time_of(r, t);
 	enum worker_fate fate;
+	struct worker *left;
 	int err;
 
 	/* However long a launch may take. */
@@ -475,7 +479,9 @@ int runner_build(struct runner *r, const struct runner_task *t, int *built, uint
 	/* It is not to run meanwhile. */
 	if (this_lane)
 		pool_keep_no_more(this_lane);
-	err = worker_build(&r->options, &key, t, &time, &fate, built, bytes);
+	err = worker_build(&r->options, &key, t, &time, &fate, built, bytes, &left);
+	if (left)
+		pool_let_end(r, left);
 	if (t->turn)
 		turn_ran(t->turn, &time);
 	if (fate != WORKER_ALIVE)

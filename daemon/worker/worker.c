@@ -674,6 +674,7 @@ int worker_start(const struct worker_options *o, const struct worker_key *key,
 	struct worker *w = calloc(1, sizeof(*w));
 	int err;
 
+	*worker = NULL;
 	if (!w)
 		return -ENOMEM;
 	w->key = *key;
@@ -682,7 +683,7 @@ int worker_start(const struct worker_options *o, const struct worker_key *key,
 	pthread_mutex_init(&w->lock, NULL);
 	err = start(w, o);
 	if (err) {
-		worker_stop(w);
+		*worker = worker_end(w, true) ? NULL : w;
 		return err == -EOPNOTSUPP || err == -ENODEV ? err : -EAGAIN;
 	}
 	log_debug("worker started", log_i64("pid", w->pid), log_u64("uid", key->uid),
@@ -1084,23 +1085,26 @@ static int take_built(int fd, uint64_t *bytes)
 
 int worker_build(const struct worker_options *o, const struct worker_key *key,
 		 const struct runner_task *t, struct worker_time *time, enum worker_fate *fate,
-		 int *built, uint64_t *bytes)
+		 int *built, uint64_t *bytes, struct worker **left)
 {
 	int fd = memfd_create("arax-built", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
 	struct worker *w;
 
 	*fate = WORKER_ALIVE;
+	*left = NULL;
 	if (fd < 0)
 		return -errno;
 	err = worker_start(o, key, &w);
 	if (err) {
+		*left = w;
 		close(fd);
 		return err;
 	}
 	err = give_output(w, fd);
 	if (!err)
 		err = worker_run(w, t, 1, time, fate);
-	worker_stop(w);
+	if (!worker_end(w, true))
+		*left = w;
 	/* That nothing can be built at all it has no say in. */
 	if (err == -EOPNOTSUPP || err == -ENODEV)
 		err = -ENOEXEC;

@@ -83,7 +83,7 @@ struct worker_time {
 /*
  * -EAGAIN: can't be started now; -EOPNOTSUPP: it is to be foreign, and can't be locked
  * up on this machine; -ENODEV: the vendor's stack shows this user no such device.  Logged with
- * the reason.
+ * the reason.  Then *@worker is NULL, or one that was killed and is still there: for worker_end().
  */
 int worker_start(const struct worker_options *o, const struct worker_key *key,
 		 struct worker **worker);
@@ -94,11 +94,12 @@ void worker_log_no_sandbox(const char *missing);
 /*
  * Has what @t's image is compiled by a worker of its own, which is gone afterwards.  *@built:
  * a sealed memory file of *@bytes.  0; -ENOEXEC and the compiler's words in @t->why; -E2BIG;
- * others, and *@fate, as of a launch.  @o has a device, @key is WORKER_OPENCL_BUILD's.
+ * others, and *@fate, as of a launch.  @o has a device, @key is WORKER_OPENCL_BUILD's.  *@left: that
+ * worker, if it was killed and is still there; else NULL.
  */
 int worker_build(const struct worker_options *o, const struct worker_key *key,
 		 const struct runner_task *t, struct worker_time *time, enum worker_fate *fate,
-		 int *built, uint64_t *bytes);
+		 int *built, uint64_t *bytes, struct worker **left);
 
 /* Kill if alive, reap, free. */
 void worker_stop(struct worker *w);

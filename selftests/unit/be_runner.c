@@ -902,6 +902,19 @@ START_TEST(stopped_as_it_starts)
 }
 END_TEST
 
+/* Somebody has to wait for its end, which comes when who traces it has gone. */
+START_TEST(traced_as_it_starts)
+{
+	siginfo_t info;
+
+	assert_not_started("build/test/worker-traced",
+			   "the process for the kernel was stopped by somebody as it started");
+	ck_assert_int_eq(waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT), 0);
+	ck_assert(comes_true(waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT), 10000));
+	ck_assert_int_eq(errno, ECHILD);
+}
+END_TEST
+
 START_TEST(gone_as_it_starts)
 {
 	assert_not_started("build/test/worker-leaves",
@@ -1308,6 +1321,7 @@ int main(void)
 	tcase_add_test(t, a_buffer_that_cannot_be_mapped);
 	tcase_add_test(t, no_program);
 	tcase_add_test(t, stopped_as_it_starts);
+	tcase_add_test(t, traced_as_it_starts);
 	tcase_add_test(t, gone_as_it_starts);
 	tcase_add_test(t, lanes_run_what_is_submitted);
 	tcase_add_test(t, lanes_enter_and_leave);
