@@ -550,6 +550,26 @@ START_TEST(kept_out_by_an_access_list)
 }
 END_TEST
 
+/* Where a path is missing anybody may listen, on the name of nothing but NULs. */
+START_TEST(a_path_that_is_missing)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int other = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	struct link *to;
+
+	ck_assert_int_eq(bind(other, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	ck_assert_int_eq(listen(other, 3), 0);
+	ck_assert_int_eq(link_open(&to, "broker:", false), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "no path"));
+	ck_assert_int_eq(setenv("ARAX_LINK", "broker:", 1), 0);
+	ck_assert_int_eq(link_open(&to, NULL, false), -EINVAL);
+	ck_assert_int_eq(unsetenv("ARAX_LINK"), 0);
+	ck_assert_int_eq(link_broker_open(&to, "", getuid(), false), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "without a path"));
+	close(other);
+}
+END_TEST
+
 /* The server hears of the end, whoever else has the socket. */
 START_TEST(closed_beside_a_child)
 {
@@ -745,6 +765,7 @@ int main(void)
 	tcase_add_test(t, connected_under_a_timer);
 	tcase_add_loop_test(t, asleep, 0, 3);
 	tcase_add_test(t, kept_out_by_an_access_list);
+	tcase_add_test(t, a_path_that_is_missing);
 	tcase_add_test(t, closed_beside_a_child);
 #ifndef __SANITIZE_ADDRESS__
 	tcase_add_loop_test(t, no_memory_to_open, 0, 2);
