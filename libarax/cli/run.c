@@ -52,6 +52,7 @@ static const int endings[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP };
 static volatile sig_atomic_t ending;
 
 struct signals {
+	struct sigaction child;		/* of SIGCHLD, as it was */
 	sigset_t mask;			/* as they were */
 	struct sigaction actions[NR_ENDINGS];
 };
@@ -67,6 +68,8 @@ static void hold_endings(struct signals *s)
 	sigset_t held;
 	size_t i;
 
+	/* Who ignores it, as what has started us may have us do, is not told how a child ends. */
+	sigaction(SIGCHLD, &(struct sigaction){ .sa_handler = SIG_DFL }, &s->child);
 	sigemptyset(&held);
 	for (i = 0; i < NR_ENDINGS; i++) {
 		sigaction(endings[i], NULL, &s->actions[i]);
@@ -317,13 +320,14 @@ static int run_child(char **argv, const struct signals *s)
 	static const int keys[] = { SIGINT, SIGQUIT };
 	struct sigaction handler = { .sa_handler = forward };
 	struct sigaction sent = { .sa_sigaction = forward_sent, .sa_flags = SA_SIGINFO };
+	pid_t pid, ended;
 	int status;
 	size_t i;
-	pid_t pid;
 
 	pid = fork();
 	if (!pid) {
 		release_endings(s);
+		sigaction(SIGCHLD, &s->child, NULL);
 		execvp(argv[0], argv);
 		_exit(exec_failed(argv[0]));
 	}
@@ -338,9 +342,13 @@ static int run_child(char **argv, const struct signals *s)
 		if (!is_ignored(s, keys[i]))
 			sigaction(keys[i], &sent, NULL);
 	sigprocmask(SIG_SETMASK, &s->mask, NULL);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+	while ((ended = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
 		;
 	child = 0;
+	if (ended < 0) {
+		perror("arax: waiting for the program");
+		return EXIT_FAILED;
+	}
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

@@ -404,6 +404,10 @@ else
 	echo "ok $n - a program with 32 bits # SKIP the compiler makes none"
 fi
 is 137 'run tells of a signal' $arax run --private -- sh -c 'kill -9 $$'
+# As service managers may leave it.
+is 7 'run where children end unheard' env --ignore-signal=CHLD $arax run --private -- sh -c 'exit 7'
+is 0 'and so may those of the program' env --ignore-signal=CHLD $arax run --private -- \
+	grep -q '^SigIgn:.*[13579bdf]....$' /proc/self/status
 is 127 'run of what is not there' $arax run --private -- "$tmp/none"
 is 127 'run of what is called "-"' $arax run --private -
 says 'arax: -: ' 'which is no option'
