@@ -429,7 +429,7 @@ done
 kill "-$2" $!
 wait $!
 END
-for s in INT QUIT TERM; do
+for s in INT QUIT TERM USR1 ALRM; do
 	is 9 "run passes on SIG$s that was sent to it" bash "$tmp/sent" $arax $s "$tmp/sent.$s"
 done
 mkdir "$tmp/refused"
@@ -534,7 +534,7 @@ cp $arax "$tmp/slow/arax"
 printf '#!/bin/sh\nexec sleep 60\n' >"$tmp/slow/araxd"
 chmod +x "$tmp/slow/araxd"
 cat >"$tmp/interrupt" <<'END'
-env --default-signal "$2/slow/arax" run --private -- true &
+env --default-signal "$2/slow/arax" run --private -- sleep 100 &
 for i in $(seq 1200); do
 	[ -z "$(find "$2" -name 'arax-run-*')" ] || break
 	sleep 0.05
@@ -544,8 +544,14 @@ sleep 0.1
 kill "-$1" $!
 wait $!
 END
-for s in 2 3 15 1; do
+for s in 2 3 15 1 14; do
 	is $((128 + s)) "run that signal $s ends before there is a daemon" bash "$tmp/interrupt" $s "$tmp"
+	is 0 'leaves nothing behind' sh -c "[ -z \"\$(find $tmp -name 'arax-run-*')\" ]"
+done
+# What is the program's reaches it, and nothing ends before.
+printf '#!/bin/sh\nsleep 2\nexec %s "$@"\n' "$PWD/build/bin/araxd" >"$tmp/slow/araxd"
+for s in USR1 USR2; do
+	is $((128 + $(kill -l $s))) "run whose program gets a SIG$s from before" bash "$tmp/interrupt" $s "$tmp"
 	is 0 'leaves nothing behind' sh -c "[ -z \"\$(find $tmp -name 'arax-run-*')\" ]"
 done
 n=$((n + 1))
