@@ -618,7 +618,10 @@ int arax_process(struct arax *ax)
 	if (ret == -ENOTCONN || ret == -EPIPE)
 		complete_dead(ax, ret);
 	n = complete_all(ax);
-	/* That nudge was for others than the caller. */
+	/*
+	 * This thread's own, of what the caller is about to be told; and nobody else polls: he
+	 * would never hear of it.  See arax_poll_fd() in arax.h.
+	 */
 	if (n && load_acquire(&ax->armed))
 		eventfd_empty(ax->nudge_fd);
 	ret = context_dead(ax);
