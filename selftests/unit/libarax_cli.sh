@@ -239,6 +239,17 @@ if command -v python3 >/dev/null; then
 	is 0 'names of any length for perfetto' bash -o pipefail -c \
 		"$arax trace --perfetto $tmp/t.jsonl | python3 -m json.tool"
 fi
+# From right to left and back, as no name needs it: U+061C, 200E, 2028, 202E, 2066 and 2069.
+turned=$'\330\234\342\200\216\342\200\250\342\200\256\342\201\246\342\201\251'
+# Next to those, and none of them: U+061D, 200D, 2010, 202F, 2065 and 206A.
+kept=$'\330\235\342\200\215\342\200\220\342\200\257\342\201\245\342\201\252'
+task 1 "a${turned}b$kept" 'none' >"$tmp/turned.jsonl"
+is 0 'names that turn the text behind them' $arax trace --tasks "$tmp/turned.jsonl"
+says '"kernel":"a\u061c\u200e\u2028\u202e\u2066\u2069b'"$kept\"" 'are escaped'
+is 0 'a graph of them' $arax trace --dot "$tmp/turned.jsonl"
+says "label=\"a??????b$kept" 'does not turn either'
+is 0 'nor a table of them' $arax trace "$tmp/turned.jsonl"
+says_not $'\342\200\256' 'where a terminal sees none'
 task 1 held d | sed 's/"lane"/"unblock_us":1.5,"lane"/' >"$tmp/t.jsonl"
 is 0 'a task that was held' $arax trace --perfetto "$tmp/t.jsonl"
 says '"name":"held: timeline reached","cat":"timeline","ts":1.5,"pid":1,"tid":1' 'until then'
