@@ -85,6 +85,9 @@ static int take(struct options *o, int opt)
 		o->config = optarg;
 		break;
 	case SOCKET:
+		/* It would be a name without a file, which has neither owner nor mode. */
+		if (!*optarg)
+			return fail("--socket takes a path", NULL);
 		o->socket = optarg;
 		break;
 	case KERNELS:

@@ -69,6 +69,9 @@ static int open_named(struct link **l, const char *want, bool admin)
 
 	if (!strcmp(want, "kernel"))
 		return link_kernel_open(l, kernel_path(admin));
+	/* A variable that isn't set, most likely. */
+	if (!strcmp(want, "broker:"))
+		return error_set(-EINVAL, "link \"%s\": no path behind the colon", want);
 	/* Who names a socket vouches for whoever listens there. */
 	if (!strncmp(want, "broker:", 7))
 		return link_broker_open(l, want + 7, 0, true);

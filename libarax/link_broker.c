@@ -881,17 +881,22 @@ static int connect_to(const char *path, uint32_t uid, bool any_uid)
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	socklen_t len = sizeof(struct ucred);
 	struct ucred peer;
+	socklen_t addr_len;
 	int fd, err;
 
+	/* Nor is it to be a name without a file: anybody may listen on any of those. */
+	if (!*path)
+		return error_set(-EINVAL, "a socket without a path");
 	if (strlen(path) >= sizeof(addr.sun_path))
 		return error_set(-ENAMETOOLONG, "socket %s: a path of %zu bytes is the longest",
 				 path, sizeof(addr.sun_path) - 1);
 	strcpy(addr.sun_path, path);
+	addr_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path) + 1);
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return error_set(-errno, "making a socket");
 	/* It sleeps where many connect at once. */
-	while (connect(fd, (struct sockaddr *)&addr, sizeof(addr))) {
+	while (connect(fd, (struct sockaddr *)&addr, addr_len)) {
 		if (errno == EINTR)
 			continue;
 		err = not_connected(-errno, path);

@@ -112,11 +112,29 @@ static int kernel_buffer_map(struct link *l, const struct arax_buffer_import *a,
 	return kernel_map(to_kernel(l), a->bytes, a->map_offset, data);
 }
 
+/*
+ * Nothing taken, and nothing wrong: others' tasks may have to end first, or the module to be done
+ * with what a daemon has left, and nothing tells of that.
+ */
+static int await_room(struct link *l, struct timespec *for_room)
+{
+	uint32_t dead = load_relaxed(&l->ctl->dead);
+	int cancel;
+
+	if (dead)
+		return dead == EOWNERDEAD ? -ENOTCONN : -EPIPE;
+	/* What is left to submit is this thread's to do, so it isn't cancelled here. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	nap(for_room);
+	pthread_setcancelstate(cancel, NULL);
+	return 0;
+}
+
 static int kernel_kick(struct link *l, uint32_t count, bool *woke)
 {
 	struct arax_submit s = { .size = sizeof(s), .deadline_ns = ARAX_DEADLINE_NONE };
 	struct timespec for_room = NAP_FIRST;
-	int ret, cancel;
+	int ret;
 
 	*woke = false;
 	while (count) {
@@ -124,22 +142,14 @@ static int kernel_kick(struct link *l, uint32_t count, bool *woke)
 		s.submitted = 0;
 		ret = kernel_call(l, ARAX_NR_SUBMIT, &s);
 		count -= s.submitted < count ? s.submitted : count;
-		if (s.submitted) {
+		if (s.submitted)
 			for_room = NAP_FIRST;
-		} else if (ret == -EAGAIN && load_relaxed(&l->queues_wait)) {
-			/*
-			 * Others' tasks may have to end first; nothing tells of that.  What is
-			 * left to submit is this thread's to do, so it isn't cancelled here.
-			 */
-			pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-			nap(&for_room);
-			pthread_setcancelstate(cancel, NULL);
-			continue;
-		}
+		else if (ret == -EAGAIN)
+			ret = await_room(l, &for_room);
+		else if (!ret)
+			ret = -EAGAIN;
 		if (ret && ret != -EINTR)
 			return ret;
-		if (!ret && !s.submitted)
-			return -EAGAIN;
 	}
 	return 0;
 }

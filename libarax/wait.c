@@ -25,6 +25,7 @@
 #define SPIN_PREEMPTED_NS	20000u
 #define SPIN_HOT		1024	/* looks, without pause, before the clock is asked */
 #define SPIN_LOOKS		16	/* looks between two clock readings */
+#define ONE_EVENT		1	/* the price of a look */
 /* The link's end shows only to a system call: not at every look of who never sleeps. */
 #define END_LOOKS		64	/* in vain, before the clock is asked */
 #define END_NS			1000000u
@@ -47,10 +48,18 @@ uint64_t arax_deadline(uint64_t ns)
 /* ------------------------------------------------------------------ */
 /* Spinning: see awake.h for how long                                  */
 
+/* Fewer where one is a look at @price events: the clock is asked no later for that. */
 static inline __attribute__((always_inline))
-enum spin spin(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline,
-	       uint64_t *start, struct woken *w)
+uint32_t looks_of(uint32_t looks, uint32_t price)
 {
+	return price < looks ? looks / price : 1;
+}
+
+static inline __attribute__((always_inline))
+enum spin spin(struct arax *ax, bool (*done)(void *), void *arg, uint32_t price,
+	       uint64_t deadline, uint64_t *start, struct woken *w)
+{
+	const uint32_t hot = looks_of(SPIN_HOT, price), looks = looks_of(SPIN_LOOKS, price);
 	uint32_t i, budget = load_relaxed(&ax->spin_ns);
 	bool woke = load_relaxed(&ax->woke), probe = false;
 	uint64_t now, last;
@@ -64,7 +73,7 @@ enum spin spin(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadli
 		probe = true;
 	}
 	if (budget) {
-		for (i = 0; i < SPIN_HOT; i++) {
+		for (i = 0; i < hot; i++) {
 			if (ring_cq_ready(&ax->ring) || done(arg)) {
 				store_relaxed(&ax->awake, load_relaxed(&ax->awake) + 1);
 				if (unlikely(load_relaxed(&ax->hold_length)))
@@ -79,7 +88,7 @@ enum spin spin(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadli
 	if (!*start)
 		*start = last;
 	while (budget) {
-		for (i = 0; i < SPIN_LOOKS; i++) {
+		for (i = 0; i < looks; i++) {
 			if (ring_cq_ready(&ax->ring) || done(arg)) {
 				store_relaxed(&ax->awake, load_relaxed(&ax->awake) + 1);
 				if (probe)
@@ -346,7 +355,7 @@ void look_late(struct arax *ax, bool (*done)(void *), void *arg)
 
 static inline __attribute__((always_inline))
 int wait_for(struct arax *ax, bool (*done)(void *), struct wake (*wake)(void *), void *arg,
-	     uint64_t deadline)
+	     uint32_t price, uint64_t deadline)
 {
 	uint64_t start = 0, from, end;
 	struct woken w = { 0 };
@@ -364,7 +373,7 @@ int wait_for(struct arax *ax, bool (*done)(void *), struct wake (*wake)(void *),
 			complete_all(ax);
 			continue;
 		}
-		spun = spin(ax, done, arg, deadline, &start, &w);
+		spun = spin(ax, done, arg, price, deadline, &start, &w);
 		if (spun == SPIN_HIT)
 			continue;
 		ret = context_dead(ax);
@@ -389,7 +398,7 @@ int wait_for(struct arax *ax, bool (*done)(void *), struct wake (*wake)(void *),
 int wait_until(struct arax *ax, bool (*done)(void *arg), struct wake (*wake)(void *arg),
 	       void *arg, uint64_t deadline)
 {
-	return wait_for(ax, done, wake, arg, deadline);
+	return wait_for(ax, done, wake, arg, ONE_EVENT, deadline);
 }
 
 static bool event_done(void *arg)
@@ -460,7 +469,7 @@ static __attribute__((noinline)) int wait_event(struct arax_event *event, uint64
 
 	if (unlikely(ret))
 		return ret;
-	ret = wait_for(event->ax, event_done, event_wake, event, deadline);
+	ret = wait_for(event->ax, event_done, event_wake, event, ONE_EVENT, deadline);
 	if (unlikely(ret))
 		return error_set(ret, "waiting for a task");
 	return likely(!event->result) ? 0 : failed(event);
@@ -486,7 +495,8 @@ int arax_wait_all(struct arax_event *const *events, size_t count, uint64_t deadl
 	}
 	/* From the end: who waits for the last one sleeps once, mostly. */
 	for (i = count; i--;) {
-		ret = wait_for(events[i]->ax, event_done, event_wake, events[i], deadline);
+		ret = wait_for(events[i]->ax, event_done, event_wake, events[i], ONE_EVENT,
+			       deadline);
 		if (ret)
 			return error_set(ret, "waiting for %zu tasks", count);
 	}
@@ -532,7 +542,7 @@ int arax_wait_any(struct arax_event *const *events, size_t count, uint64_t deadl
 		if (events[i]->ax != events[0]->ax)
 			return error_set(-EINVAL, "waiting for any of several contexts' events");
 	}
-	ret = wait_for(events[0]->ax, any_done, NULL, &any, deadline);
+	ret = wait_for(events[0]->ax, any_done, NULL, &any, (uint32_t)count, deadline);
 	return ret ? error_set(ret, "waiting for any of %zu tasks", count) : (int)any.index;
 }
 
@@ -608,7 +618,10 @@ int arax_process(struct arax *ax)
 	if (ret == -ENOTCONN || ret == -EPIPE)
 		complete_dead(ax, ret);
 	n = complete_all(ax);
-	/* That nudge was for others than the caller. */
+	/*
+	 * This thread's own, of what the caller is about to be told; and nobody else polls: he
+	 * would never hear of it.  See arax_poll_fd() in arax.h.
+	 */
 	if (n && load_acquire(&ax->armed))
 		eventfd_empty(ax->nudge_fd);
 	ret = context_dead(ax);

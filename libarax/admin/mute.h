@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-/* How many bytes at @s a terminal would obey: 0, or those of one character. */
+/* How many bytes at @s a terminal would obey: 0, or those of one character, 3 at most. */
 size_t mute_at(const char *s);
 /* They become '?'.  Returns @s. */
 char *mute(char *s);

@@ -214,19 +214,31 @@ static int finish(json_t *j)
 	return EXIT_OK;
 }
 
+/* Of @n bytes of UTF-8, 3 at most. */
+static unsigned int code_point(const char *s, size_t n)
+{
+	const unsigned char *c = (const unsigned char *)s;
+
+	if (n == 1)
+		return c[0];
+	if (n == 2)
+		return (c[0] & 0x1fu) << 6 | (c[1] & 0x3fu);
+	return (c[0] & 0xfu) << 12 | (c[1] & 0x3fu) << 6 | (c[2] & 0x3fu);
+}
+
 void out_json(const json_t *j, size_t flags)
 {
 	char *text = json_dumps(j, flags), *c = text;
 
-	for (; c && *c; c++) {
+	while (c && *c) {
 		/* jansson escapes those before the blank; the lines' ends are its own. */
 		size_t n = *c == '\n' ? 0 : mute_at(c);
 
 		if (n)
-			printf("\\u%04x", (unsigned char)c[n - 1]);
+			printf("\\u%04x", code_point(c, n));
 		else
 			putchar(*c);
-		c += n > 1;
+		c += n ? n : 1;
 	}
 	free(text);
 }

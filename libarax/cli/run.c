@@ -45,14 +45,19 @@ static void forward_sent(int sig, siginfo_t *info, void *context)
  * While the private araxd starts: what would end this process waits until it has been noted
  * here, so that nothing is left behind.
  */
-static const int endings[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP };
+static const int endings[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGALRM };
+/* These are the program's: they wait until there is one. */
+static const int for_program[] = { SIGUSR1, SIGUSR2 };
 
 #define NR_ENDINGS	(sizeof(endings) / sizeof(endings[0]))
+#define NR_FOR_PROGRAM	(sizeof(for_program) / sizeof(for_program[0]))
 
 static volatile sig_atomic_t ending;
 
 struct signals {
+	struct sigaction child;		/* of SIGCHLD, as it was */
 	sigset_t mask;			/* as they were */
+	sigset_t starting;		/* as @mask, but without those for the program */
 	struct sigaction actions[NR_ENDINGS];
 };
 
@@ -67,6 +72,8 @@ static void hold_endings(struct signals *s)
 	sigset_t held;
 	size_t i;
 
+	/* Who ignores it, as what has started us may have us do, is not told how a child ends. */
+	sigaction(SIGCHLD, &(struct sigaction){ .sa_handler = SIG_DFL }, &s->child);
 	sigemptyset(&held);
 	for (i = 0; i < NR_ENDINGS; i++) {
 		sigaction(endings[i], NULL, &s->actions[i]);
@@ -76,7 +83,12 @@ static void hold_endings(struct signals *s)
 		sigaction(endings[i], &note, NULL);
 		sigaddset(&held, endings[i]);
 	}
+	for (i = 0; i < NR_FOR_PROGRAM; i++)
+		sigaddset(&held, for_program[i]);
 	sigprocmask(SIG_BLOCK, &held, &s->mask);
+	s->starting = s->mask;
+	for (i = 0; i < NR_FOR_PROGRAM; i++)
+		sigaddset(&s->starting, for_program[i]);
 }
 
 static void release_endings(const struct signals *s)
@@ -234,12 +246,12 @@ static bool wait_ready(int fd, const struct signals *s)
 	const struct timespec patience = { .tv_sec = PATIENCE_SECONDS };
 	const struct timespec more = { .tv_sec = START_SECONDS - PATIENCE_SECONDS };
 	struct pollfd p = { .fd = fd, .events = POLLIN };
-	int n = ppoll(&p, 1, &patience, &s->mask);
+	int n = ppoll(&p, 1, &patience, &s->starting);
 	char byte;
 
 	if (!n) {
 		fprintf(stderr, "arax: araxd is starting: the first time that it meets a device or new kernels it compiles them, which may take a minute\n");
-		n = ppoll(&p, 1, &more, &s->mask);
+		n = ppoll(&p, 1, &more, &s->starting);
 	}
 	return n == 1 && read(fd, &byte, 1) == 1;
 }
@@ -313,17 +325,18 @@ static int exec_failed(const char *program)
 /* Runs the program as a child.  Returns the exit status to pass on. */
 static int run_child(char **argv, const struct signals *s)
 {
-	static const int passed_on[] = { SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
+	static const int passed_on[] = { SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM };
 	static const int keys[] = { SIGINT, SIGQUIT };
 	struct sigaction handler = { .sa_handler = forward };
 	struct sigaction sent = { .sa_sigaction = forward_sent, .sa_flags = SA_SIGINFO };
+	pid_t pid, ended;
 	int status;
 	size_t i;
-	pid_t pid;
 
 	pid = fork();
 	if (!pid) {
 		release_endings(s);
+		sigaction(SIGCHLD, &s->child, NULL);
 		execvp(argv[0], argv);
 		_exit(exec_failed(argv[0]));
 	}
@@ -338,9 +351,13 @@ static int run_child(char **argv, const struct signals *s)
 		if (!is_ignored(s, keys[i]))
 			sigaction(keys[i], &sent, NULL);
 	sigprocmask(SIG_SETMASK, &s->mask, NULL);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+	while ((ended = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
 		;
 	child = 0;
+	if (ended < 0) {
+		perror("arax: waiting for the program");
+		return EXIT_FAILED;
+	}
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

@@ -302,11 +302,13 @@ static int perfetto(const struct trace *t)
 /* Into a string of dot's; what a terminal or dot would take for more is not written. */
 static void put_quoted(const char *s)
 {
-	for (; *s; s++) {
+	while (*s) {
+		size_t n = mute_at(s);
+
 		if (*s == '"' || *s == '\\')
 			putchar('\\');
-		putchar(mute_at(s) ? '?' : *s);
-		s += mute_at(s) > 1;
+		putchar(n ? '?' : *s);
+		s += n ? n : 1;
 	}
 }
 

@@ -83,6 +83,9 @@ ok $? "without the module there is nothing to take over"
 env -u XDG_RUNTIME_DIR "$araxd" --user 2>/dev/null
 [ $? = 1 ]
 ok $? "no place for a private socket exits with 1"
+timeout 60 "$araxd" --user --no-kernel --socket '' 2>"$dir/over"
+[ $? = 2 ] && grep -q -- '--socket takes a path' "$dir/over"
+ok $? "a socket without a path is wrong usage"
 "$araxd" --user --socket "$dir/no/such/folder/s" 2>"$dir/over"
 [ $? = 1 ] && grep -q 'folder/s.lock.*remedy="make its folder' "$dir/over"
 ok $? "a socket that can't be bound exits with 1, and says what helps"

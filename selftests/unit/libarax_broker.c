@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -372,9 +373,35 @@ START_TEST(cancelled_in_a_call)
 }
 END_TEST
 
+static struct arax_ring_ctl module_ctl;
+static unsigned int not_yet;		/* so many submissions find no room in the module, */
+static uint32_t dies;			/* and then the context ends, if not 0 */
+
+static int submit_to_module(struct arax_submit *s)
+{
+	if (not_yet) {
+		if (!--not_yet)
+			module_ctl.dead = dies;
+		errno = EAGAIN;
+		return -1;
+	}
+	/* One that has ended takes no more. */
+	ck_assert_uint_eq(module_ctl.dead, 0);
+	s->submitted = s->to_submit;
+	return 0;
+}
+
 /* As in the module, until a signal comes. */
 int ioctl(int fd, unsigned long request, ...)
 {
+	struct arax_submit *s;
+	va_list args;
+
+	va_start(args, request);
+	s = va_arg(args, struct arax_submit *);
+	va_end(args);
+	if (_IOC_NR(request) == ARAX_NR_SUBMIT && s->to_submit)
+		return submit_to_module(s);
 	nr_held++;
 	return (int)syscall(SYS_ppoll, NULL, 0, NULL, NULL, 0);
 }
@@ -413,6 +440,25 @@ START_TEST(cancelled_in_the_module)
 	end.tv_sec += 5;
 	ck_assert_int_eq(pthread_timedjoin_np(t, &result, &end), 0);
 	ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+	kernel->ops->close(kernel, false);
+}
+END_TEST
+
+/* It may have no room for a while, whatever the queues are: that is not the context's end. */
+START_TEST(module_without_room)
+{
+	static const uint32_t ends[] = { 0, EOWNERDEAD, EPIPE };
+	static const int results[] = { 0, -ENOTCONN, -EPIPE };
+	struct link *kernel;
+	bool woke;
+
+	ck_assert_int_eq(link_kernel_open(&kernel, "/dev/null"), 0);
+	kernel->ctl = &module_ctl;
+	module_ctl.dead = 0;
+	dies = ends[_i];
+	not_yet = 5;
+	ck_assert_int_eq(kernel->ops->kick(kernel, 3, &woke), results[_i]);
+	ck_assert_uint_eq(not_yet, 0);
 	kernel->ops->close(kernel, false);
 }
 END_TEST
@@ -547,6 +593,26 @@ START_TEST(kept_out_by_an_access_list)
 	ck_assert_int_eq(chmod(path, 0666), 0);
 	ck_assert_int_eq(chmod(folder, 0700), 0);
 	ck_assert_int_eq(as_stranger(), 1);
+}
+END_TEST
+
+/* Where a path is missing anybody may listen, on the name of nothing but NULs. */
+START_TEST(a_path_that_is_missing)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int other = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	struct link *to;
+
+	ck_assert_int_eq(bind(other, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	ck_assert_int_eq(listen(other, 3), 0);
+	ck_assert_int_eq(link_open(&to, "broker:", false), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "no path"));
+	ck_assert_int_eq(setenv("ARAX_LINK", "broker:", 1), 0);
+	ck_assert_int_eq(link_open(&to, NULL, false), -EINVAL);
+	ck_assert_int_eq(unsetenv("ARAX_LINK"), 0);
+	ck_assert_int_eq(link_broker_open(&to, "", getuid(), false), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "without a path"));
+	close(other);
 }
 END_TEST
 
@@ -738,6 +804,7 @@ int main(void)
 		tcase_add_test(t, cancelled_in_a_call);
 		tcase_add_loop_test(t, cancelled_in_the_module, 0, 2);
 	}
+	tcase_add_loop_test(t, module_without_room, 0, 3);
 	tcase_add_loop_test(t, waits_are_short, 0, 2);
 	tcase_add_loop_test(t, waits_of_another_clock, 0, 2);
 	tcase_add_test(t, a_place_is_waited_for);
@@ -745,6 +812,7 @@ int main(void)
 	tcase_add_test(t, connected_under_a_timer);
 	tcase_add_loop_test(t, asleep, 0, 3);
 	tcase_add_test(t, kept_out_by_an_access_list);
+	tcase_add_test(t, a_path_that_is_missing);
 	tcase_add_test(t, closed_beside_a_child);
 #ifndef __SANITIZE_ADDRESS__
 	tcase_add_loop_test(t, no_memory_to_open, 0, 2);

@@ -239,6 +239,17 @@ if command -v python3 >/dev/null; then
 	is 0 'names of any length for perfetto' bash -o pipefail -c \
 		"$arax trace --perfetto $tmp/t.jsonl | python3 -m json.tool"
 fi
+# From right to left and back, as no name needs it: U+061C, 200E, 2028, 202E, 2066 and 2069.
+turned=$'\330\234\342\200\216\342\200\250\342\200\256\342\201\246\342\201\251'
+# Next to those, and none of them: U+061D, 200D, 2010, 202F, 2065 and 206A.
+kept=$'\330\235\342\200\215\342\200\220\342\200\257\342\201\245\342\201\252'
+task 1 "a${turned}b$kept" 'none' >"$tmp/turned.jsonl"
+is 0 'names that turn the text behind them' $arax trace --tasks "$tmp/turned.jsonl"
+says '"kernel":"a\u061c\u200e\u2028\u202e\u2066\u2069b'"$kept\"" 'are escaped'
+is 0 'a graph of them' $arax trace --dot "$tmp/turned.jsonl"
+says "label=\"a??????b$kept" 'does not turn either'
+is 0 'nor a table of them' $arax trace "$tmp/turned.jsonl"
+says_not $'\342\200\256' 'where a terminal sees none'
 task 1 held d | sed 's/"lane"/"unblock_us":1.5,"lane"/' >"$tmp/t.jsonl"
 is 0 'a task that was held' $arax trace --perfetto "$tmp/t.jsonl"
 says '"name":"held: timeline reached","cat":"timeline","ts":1.5,"pid":1,"tid":1' 'until then'
@@ -404,6 +415,10 @@ else
 	echo "ok $n - a program with 32 bits # SKIP the compiler makes none"
 fi
 is 137 'run tells of a signal' $arax run --private -- sh -c 'kill -9 $$'
+# As service managers may leave it.
+is 7 'run where children end unheard' env --ignore-signal=CHLD $arax run --private -- sh -c 'exit 7'
+is 0 'and so may those of the program' env --ignore-signal=CHLD $arax run --private -- \
+	grep -q '^SigIgn:.*[13579bdf]....$' /proc/self/status
 is 127 'run of what is not there' $arax run --private -- "$tmp/none"
 is 127 'run of what is called "-"' $arax run --private -
 says 'arax: -: ' 'which is no option'
@@ -425,7 +440,7 @@ done
 kill "-$2" $!
 wait $!
 END
-for s in INT QUIT TERM; do
+for s in INT QUIT TERM USR1 ALRM; do
 	is 9 "run passes on SIG$s that was sent to it" bash "$tmp/sent" $arax $s "$tmp/sent.$s"
 done
 mkdir "$tmp/refused"
@@ -530,7 +545,7 @@ cp $arax "$tmp/slow/arax"
 printf '#!/bin/sh\nexec sleep 60\n' >"$tmp/slow/araxd"
 chmod +x "$tmp/slow/araxd"
 cat >"$tmp/interrupt" <<'END'
-env --default-signal "$2/slow/arax" run --private -- true &
+env --default-signal "$2/slow/arax" run --private -- sleep 100 &
 for i in $(seq 1200); do
 	[ -z "$(find "$2" -name 'arax-run-*')" ] || break
 	sleep 0.05
@@ -540,8 +555,14 @@ sleep 0.1
 kill "-$1" $!
 wait $!
 END
-for s in 2 3 15 1; do
+for s in 2 3 15 1 14; do
 	is $((128 + s)) "run that signal $s ends before there is a daemon" bash "$tmp/interrupt" $s "$tmp"
+	is 0 'leaves nothing behind' sh -c "[ -z \"\$(find $tmp -name 'arax-run-*')\" ]"
+done
+# What is the program's reaches it, and nothing ends before.
+printf '#!/bin/sh\nsleep 2\nexec %s "$@"\n' "$PWD/build/bin/araxd" >"$tmp/slow/araxd"
+for s in USR1 USR2; do
+	is $((128 + $(kill -l $s))) "run whose program gets a SIG$s from before" bash "$tmp/interrupt" $s "$tmp"
 	is 0 'leaves nothing behind' sh -c "[ -z \"\$(find $tmp -name 'arax-run-*')\" ]"
 done
 n=$((n + 1))

@@ -836,6 +836,41 @@ START_TEST(any_of_some)
 }
 END_TEST
 
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Who waits for any of many looks at the clock, and goes to sleep, as soon as for any of two. */
+START_TEST(any_of_many)
+{
+	static struct arax_event *list[1 << 14];
+	struct arax_event held = ARAX_EVENT_INIT;
+	const size_t nr = sizeof(list) / sizeof(list[0]);
+	uint64_t look, took;
+	unsigned int done = 0;
+	size_t i;
+
+	for (i = 0; i < nr; i++)
+		list[i] = &held;
+	ck_assert_int_eq(go('h', &held), 0);
+	look = cpu_ns();
+	for (i = 0; i < nr; i++)
+		done += arax_event_done(list[i]);
+	took = cpu_ns();
+	look = took - look;
+	ck_assert_int_eq(arax_wait_any(list, nr, arax_deadline(1000)), -ETIMEDOUT);
+	took = cpu_ns() - took;
+	ck_assert_uint_eq(done, 0);
+	ck_assert_uint_lt(took, 300 * look);
+	P->release = true;
+	ck_assert_int_eq(arax_wait_any(list, nr, SOON), 0);
+}
+END_TEST
+
 START_TEST(texts)
 {
 	ck_assert_str_eq(arax_strerror(0), "success");
@@ -2104,6 +2139,7 @@ int main(void)
 	tcase_add_test(t, no_room_no_wait);
 	tcase_add_test(t, nobody_else_looks);
 	tcase_add_test(t, any_of_some);
+	tcase_add_test(t, any_of_many);
 	tcase_add_test(t, texts);
 	tcase_add_test(t, wrong_events);
 	tcase_add_test(t, failures_without_an_event);

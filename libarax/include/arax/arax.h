@@ -24,7 +24,8 @@
  *		last failure.  What each errno means stands in arax/uapi.h.
  *
  * THREADS	Every call may be made from any thread at any time, except that
- *		nothing may use an object while or after it is destroyed.
+ *		nothing may use an object while or after it is destroyed, and that of
+ *		the threads one alone polls a context: see arax_poll_fd().
  *		Nothing is async-signal-safe.  Waits go on over signals.
  *
  * CANCELLATION	A thread may be cancelled (pthread_cancel()) while it waits: for tasks, for
@@ -107,7 +108,8 @@ struct arax_options {
 int arax_open(struct arax **ax, const struct arax_options *options);
 /*
  * Waits for nothing: unfinished tasks are dropped, their events get ECANCELED.  No call but
- * arax_event_done() takes an event of the context from then on.
+ * arax_event_done() takes an event of the context from then on.  Not from within a notify that
+ * a call with this context makes: that call goes on with it.
  */
 void arax_close(struct arax *ax);
 
@@ -305,8 +307,8 @@ ARAX_INLINE struct arax_range arax_inout(const struct arax_buffer *buffer)
  * @notify:	if set, called once by whichever thread of the program learns of
  *		the end (it makes an Arax call at that time).  The event is the
  *		program's again from then on, and not before, whatever arax_event_done() or
- *		arax_queue_finish() say.  It may submit, but not wait; those that
- *		its own calls make due are called after it.
+ *		arax_queue_finish() say.  It may submit, but not wait, nor close the
+ *		context; those that its own calls make due are called after it.
  * @data:	for the program
  * @tag:	of the task; ARAX_TAG_EPOCH() of it is 0 if no daemon ever had it.  0: it was
  *		in flight when its context ended, and nobody knows whether one had it
@@ -369,6 +371,8 @@ int arax_process(struct arax *ax);
 /*
  * A descriptor for poll(), readable when arax_process() has something to do, and for
  * good when the link or the context has ended.  It is the context's: don't read or close it.
+ * One thread polls it, and no other calls arax_process() then, which would take from it what it
+ * is to be woken for.  Others may wait, test and submit.
  */
 int arax_poll_fd(struct arax *ax);
 
