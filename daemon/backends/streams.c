@@ -145,5 +145,6 @@ int stream_call(const struct stream_function *f, const struct arax_launch *l,
 	s.stream = stream;
 	s.state = &f->file->state[lane];
 	err = f->call(l, &s);
-	return err == -ENODEV || err > 0 ? -EIO : err;
+	/* Of the two the one is for the backend to say; by the other it would be called again. */
+	return err == -ENODEV || err == -EAGAIN || err > 0 ? -EIO : err;
 }

@@ -45,7 +45,7 @@ static int32_t item(uint64_t at, uint32_t i)
 static const struct {
 	int mode, err;
 } ends[] = { { FN_FAILS, -EIO }, { FN_LOST, -EIO }, { FN_POSITIVE, -EIO }, { FN_OTHER, -EOPNOTSUPP },
-	     { FN_WORKS, 0 } };
+	     { FN_AGAIN, -EIO }, { FN_WORKS, 0 } };
 
 START_TEST(how_it_ends)
 {

@@ -106,7 +106,7 @@ START_TEST(how_it_ends)
 {
 	static const struct {
 		int mode, err;
-	} ends[] = { { FN_FAILS, -EIO }, { FN_LOST, -EIO }, { FN_POSITIVE, -EIO },
+	} ends[] = { { FN_FAILS, -EIO }, { FN_LOST, -EIO }, { FN_AGAIN, -EIO }, { FN_POSITIVE, -EIO },
 		     { FN_OTHER, -EOPNOTSUPP }, { FN_WORKS, 0 } };
 
 	open_variant(_i);

@@ -110,7 +110,8 @@ static int put(const struct arax_stream *s, struct kept *k, void *to, uint32_t n
 
 int fn_fill(const struct arax_launch *l, const struct arax_stream *s)
 {
-	static const int codes[] = { [FN_FAILS] = -EIO, [FN_LOST] = -ENODEV, [FN_POSITIVE] = 7 };
+	static const int codes[] = { [FN_FAILS] = -EIO, [FN_LOST] = -ENODEV, [FN_AGAIN] = -EAGAIN,
+				     [FN_POSITIVE] = 7 };
 	struct fn_args a;
 	struct kept *k = *s->state;
 

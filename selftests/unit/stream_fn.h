@@ -10,7 +10,7 @@
 #define FN_FILE		"build/test/stream_fn.so"
 
 /* OTHER before it does anything, the others after all of it. */
-enum { FN_WORKS, FN_FAILS, FN_LOST, FN_POSITIVE, FN_OTHER };
+enum { FN_WORKS, FN_FAILS, FN_LOST, FN_AGAIN, FN_POSITIVE, FN_OTHER };
 
 struct fn_args {
 	int32_t value, mode;

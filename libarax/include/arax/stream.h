@@ -36,7 +36,7 @@
  *     nothing put onto the stream: not for this launch, and the kernel's next implementation
  *     of this kind has it, if there is one; else the task goes to another device, if one
  *     has the kernel.  -ENODEV becomes -EIO: what became of the device its backend sees by
- *     itself.
+ *     itself.  So does -EAGAIN: a launch that may be on the stream is not begun once more.
  *   - On CUDA and HIP devices the context is current; leave it so, and the stream alone.
  *
  * THREADS	For one stream one call at a time; for several at once.
