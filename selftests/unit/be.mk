@@ -125,7 +125,7 @@ $(foreach t,gpu_std gpu_vendor,$(foreach v,plain asan tsan,\
 # It needs OpenCL's headers as well.
 ifeq ($(OPENCL_HEADERS),yes)
 $(call be_test,gpu_stream,plain asan tsan)
-$(foreach v,plain asan tsan,$(eval check-be_gpu_stream-$(v): | $(STREAM_FN)))
+$(foreach v,plain asan tsan,$(eval check-be_gpu_stream-$(v) check-be_apart-$(v): | $(STREAM_FN)))
 else
 $(call be_not_built,gpu_stream,headers of OpenCL)
 endif

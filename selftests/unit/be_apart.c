@@ -11,6 +11,7 @@
 #include "daemon/memory/hostmap.h"
 #include "daemon/reason.h"
 #include "selftests/unit/be_gpu_calls.h"
+#include "selftests/unit/be_stream_fn.h"
 #include "selftests/unit/wait.h"
 
 #define MIB	(1ull << 20)
@@ -360,6 +361,71 @@ START_TEST(plug_in)
 	move(dev, trap);
 	ck_assert_int_gt(maps(the_helper(), "libhip-plugin-emulated.so"), 0);
 	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+static void *load_fn(void *dev, const struct arax_backend_kernel *desc)
+{
+	void *k;
+
+	ck_assert_msg(!ops->kernel_load(dev, desc, &k), "%s", take_log());
+	return k;
+}
+
+/* However kernels of a file come and go, another one that gets their numbers is not taken for it. */
+START_TEST(two_libraries)
+{
+	static const struct fn_args args = { 7, FN_WORKS, 1 };
+	void *dev, *trap, *fn[3], *again;
+	struct arax_backend_kernel d, none, other;
+	struct arax_launch_range r;
+	char path[128], command[512], fds[64];
+	int before, x = 0;
+	pid_t pid;
+
+	if (access(FN_FILE, R_OK)) {
+		be_skip("two_libraries", "built without OpenCL's headers");
+		return;
+	}
+	setenv("ARAX_TEST_STREAM_DRIVER", emulated_path(&gpus[_i]), 1);
+	snprintf(path, sizeof(path), "%s/other.so", folder);
+	snprintf(command, sizeof(command), "cp '%s' '%s'", FN_FILE, path);
+	ck_assert_int_eq(system(command), 0);
+	dev = open_apart(_i);
+	trap = load(dev, TRAP);
+	move(dev, trap);
+	pid = the_helper();
+	snprintf(fds, sizeof(fds), "/proc/%d/fd", pid);
+	d = fn_desc(FN_FILE, "fn_fill");
+	none = d;
+	none.symbol = "fn_none";
+	other = fn_desc(path, "fn_fill");
+	before = entries(fds);
+	for (int i = 0; i < 3; i++) {
+		fn[0] = load_fn(dev, &d);
+		fn[1] = load_fn(dev, &d);
+		if (i)
+			ops->kernel_unload(dev, fn[i - 1]);
+		else
+			ck_assert_int_eq(ops->kernel_load(dev, &none, &again), -ENOENT);
+		fn[2] = load_fn(dev, &other);
+		ck_assert_msg(maps(pid, "other.so"), "round %d: not its own", i);
+		ck_assert_int_eq(entries(fds), before + 2);
+		r = range(take_memory(dev, 4), 4);
+		for (int k = 0; k < 3; k++) {
+			if (i && k == i - 1)
+				continue;
+			ck_assert_int_eq(run(dev, fn[k], 0, 1, 1, &r, 1, &args, sizeof(args)), 0);
+			ck_assert_int_eq(ops->copy_out(dev, 0, &x, (uintptr_t)r.data, 4), 0);
+			ck_assert_int_eq(x, 7);
+			ops->kernel_unload(dev, fn[k]);
+		}
+		ck_assert_int_eq(maps(pid, "other.so") + maps(pid, "stream_fn.so"), 0);
+		ck_assert_int_eq(entries(fds), before);
+	}
+	close(d.fd);
+	close(other.fd);
 	ops->kernel_unload(dev, trap);
 }
 END_TEST
@@ -1209,6 +1275,7 @@ int main(void)
 	ALL(another_program);
 	ALL(failures_there);
 	tcase_add_test(t, plug_in);
+	ALL(two_libraries);
 	ALL(errors_there);
 	ALL(one_at_a_time);
 	tcase_add_test(t, gauges_there);

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "daemon/backends/apart/serve.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/backends/plugin.h"
@@ -15,10 +18,22 @@
 #include "daemon/reason.h"
 #include "daemon/worker/idmap.h"
 
-/* A kernel's file stays open for as long as it is loaded. */
+/*
+ * That kernels are of.  One descriptor for all of them, for as long as its library is there: by
+ * each that it was opened by, its number is a name of the library (streams.c), and would be for
+ * whatever file had that number next.
+ */
+struct file {
+	struct file *next;
+	dev_t dev;
+	ino_t ino;
+	int fd;
+	uint32_t users;
+};
+
 struct kernel {
 	void *kernel;
-	int fd;
+	struct file *file;
 	char *symbol;
 };
 
@@ -40,6 +55,10 @@ static bool ready;	/* @dev is open: see serve_call() */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t arrived = PTHREAD_COND_INITIALIZER;
 static struct idmap fds, kernels, buffers;
+
+/* Not @lock: who closes a file may wait for one that is being loaded. */
+static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct file *files;
 
 /* ------------------------------------------------------------------ */
 /* Numbers                                                               */
@@ -169,6 +188,66 @@ static int serve_open(const struct slot *s)
 /* ------------------------------------------------------------------ */
 /* Kernels and launches                                                  */
 
+/* @fd is its, or closed. */
+static struct file *open_file(int fd)
+{
+	struct file *f;
+	struct stat st;
+
+	if (fstat(fd, &st))
+		_exit(1);
+	pthread_mutex_lock(&files_lock);
+	for (f = files; f && (f->dev != st.st_dev || f->ino != st.st_ino); f = f->next)
+		;
+	if (f) {
+		close(fd);
+	} else {
+		f = calloc(1, sizeof(*f));
+		if (!f)
+			_exit(1);
+		*f = (struct file){ .next = files, .dev = st.st_dev, .ino = st.st_ino, .fd = fd };
+		files = f;
+	}
+	f->users++;
+	pthread_mutex_unlock(&files_lock);
+	return f;
+}
+
+/* Some libraries never go, and what has states on broken streams goes later. */
+static bool has_library(const struct file *f)
+{
+	char path[32];
+	void *library;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);
+	library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+	if (library)
+		dlclose(library);
+	return library;
+}
+
+static void close_file(struct file *f)
+{
+	struct file **link = &files;
+
+	pthread_mutex_lock(&files_lock);
+	if (!--f->users && !has_library(f)) {
+		while (*link != f)
+			link = &(*link)->next;
+		*link = f->next;
+		close(f->fd);
+		free(f);
+	}
+	pthread_mutex_unlock(&files_lock);
+}
+
+static void free_kernel(struct kernel *k)
+{
+	close_file(k->file);
+	free(k->symbol);
+	free(k);
+}
+
 static int serve_kernel_load(const struct slot *s)
 {
 	struct arax_backend_kernel desc = { .size = sizeof(desc), .flags = s->call.flags };
@@ -178,9 +257,9 @@ static int serve_kernel_load(const struct slot *s)
 
 	if (!k)
 		_exit(1);
-	k->fd = take_fd(s->call.fd);
+	k->file = open_file(take_fd(s->call.fd));
 	if (!err) {
-		desc.fd = k->fd;
+		desc.fd = k->file->fd;
 		desc.file = text[0];
 		desc.symbol = text[1];
 		desc.signature = text[2];
@@ -192,11 +271,8 @@ static int serve_kernel_load(const struct slot *s)
 		if (err)
 			ops->kernel_unload(dev, k->kernel);
 	}
-	if (err) {
-		close(k->fd);
-		free(k->symbol);
-		free(k);
-	}
+	if (err)
+		free_kernel(k);
 	return err;
 }
 
@@ -207,9 +283,7 @@ static int serve_kernel_unload(const struct slot *s)
 	if (!k)
 		return -EINVAL;
 	ops->kernel_unload(dev, k->kernel);
-	close(k->fd);
-	free(k->symbol);
-	free(k);
+	free_kernel(k);
 	return 0;
 }
 
