@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include "daemon/backends/gpu/gpu.h"
 #include "daemon/memory/hostmap.h"
@@ -1157,6 +1158,156 @@ START_TEST(host_map)
 }
 END_TEST
 
+/* Whatever araxd has forgotten. */
+START_TEST(registered_until_it_is_unmapped)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	struct mapping m = map_buffer(65536);
+
+	ck_assert_int_eq(hostmap_add(&m), 0);
+	move(dev, trap);
+	ck_assert_int_eq(ops->host_register(dev, m.base, 4096), 0);
+	ck_assert_int_eq(ops->host_register(dev, m.base + 8192, 4096), 0);
+	ck_assert_int_eq(emu_registered(), 2);
+	hostmap_remove(&m);
+	ck_assert_int_eq(emu_registered(), 0);
+	ops->host_unregister(dev, m.base);
+	ops->host_unregister(dev, m.base + 8192);
+	ck_assert_int_eq(emu_registered(), 0);
+	unmap_buffer(&m);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* There are no descriptors for a while                                  */
+
+static void limit_descriptors(bool on)
+{
+	static struct rlimit before;
+	struct rlimit l;
+
+	if (on) {
+		ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+		l = before;
+		l.rlim_cur = 3;
+	}
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, on ? &l : &before), 0);
+}
+
+/* The process is well, and nothing is said to be lost. */
+START_TEST(no_descriptors)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP), *gate = load(dev, GATE);
+	struct mapping m = map_buffer(65536);
+	struct victim v[2] = { 0 };
+	struct arax_launch_range r[2];
+	pthread_t threads[2];
+	uint64_t a, b = 0;
+	char out[4];
+
+	ck_assert_int_eq(hostmap_add(&m), 0);
+	move(dev, trap);
+	a = take_memory(dev, 8);
+	r[0] = range(a, 4);
+	r[1] = range(a + 4, 4);
+	be_careful(dev, trap, &r[0]);
+	ck_assert_int_eq(ops->host_register(dev, m.base, m.bytes), 0);
+	emu_gate(0);
+	for (uint32_t n = 0; n < 2; n++) {
+		v[n].dev = dev;
+		fill(&v[n].job, gate, n, 1, 1, &r[n], 1, &fine, 4);
+	}
+	ck_assert_int_eq(ops->submit(dev, &v[1].job.run, 9), 0);
+	ck_assert_int_eq(pthread_create(&threads[0], NULL, run_victim, &v[0]), 0);
+	wait_for_kernels(2);
+	limit_descriptors(true);
+	ck_assert_int_eq(ops->alloc(dev, 4, 0, &b), 0);
+	ck_assert_int_eq(ops->copy_out(dev, 0, out, a, 4), 0);
+	ck_assert_int_eq(pthread_create(&threads[1], NULL, wait_victim, &v[1]), 0);
+	usleep(20000);
+	ops->host_unregister(dev, m.base);
+	ck_assert_int_eq(emu_registered(), 0);
+	emu_gate(1);
+	for (int n = 0; n < 2; n++) {
+		pthread_join(threads[n], NULL);
+		ck_assert_int_eq(v[n].result, 0);
+	}
+	limit_descriptors(false);
+	assert_whole(dev, trap);
+	hostmap_remove(&m);
+	unmap_buffer(&m);
+	ops->kernel_unload(dev, gate);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+#define CROWD	64		/* more than there are channels */
+
+struct caller {
+	void *dev;
+	uint64_t ns;
+	int result;
+};
+
+static void *poll_once(void *arg)
+{
+	struct caller *c = arg;
+	struct arax_backend_done done;
+
+	c->result = ops->poll(c->dev, &done, 1, c->ns);
+	return NULL;
+}
+
+static void begin_crowd(pthread_t *threads, struct caller *c, void *dev, uint64_t ns)
+{
+	for (int i = 0; i < CROWD; i++) {
+		c[i] = (struct caller){ dev, ns, 1 };
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, poll_once, &c[i]), 0);
+	}
+}
+
+static void end_crowd(pthread_t *threads, const struct caller *c, int result)
+{
+	for (int i = 0; i < CROWD; i++) {
+		pthread_join(threads[i], NULL);
+		ck_assert_int_eq(c[i].result, result);
+	}
+}
+
+/* Who finds none has the next; the end of the process, or of all, is told to who waits as well. */
+START_TEST(more_calls_than_channels)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	struct mapping m = map_buffer(65536);
+	struct caller c[CROWD];
+	pthread_t threads[CROWD];
+	pid_t pid;
+
+	ck_assert_int_eq(hostmap_add(&m), 0);
+	move(dev, trap);
+	pid = the_helper();
+	ck_assert_int_eq(ops->host_register(dev, m.base, m.bytes), 0);
+	limit_descriptors(true);
+	begin_crowd(threads, c, dev, 10000000);
+	end_crowd(threads, c, 0);
+	begin_crowd(threads, c, dev, UINT64_MAX);
+	usleep(50000);
+	/* For that there is a channel still. */
+	hostmap_remove(&m);
+	ck_assert_int_eq(emu_registered(), 0);
+	kill(pid, SIGKILL);
+	end_crowd(threads, c, -ENODEV);
+	limit_descriptors(false);
+	unmap_buffer(&m);
+	ops->host_unregister(dev, m.base);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
 /* ------------------------------------------------------------------ */
 /* All at once                                                           */
 
@@ -1294,7 +1445,10 @@ int main(void)
 	ALL(copies_of_private_memory);
 	ALL(copies_of_buffers);
 	ALL(registered_again);
+	ALL(registered_until_it_is_unmapped);
 	ALL(pages_that_are_gone);
+	ALL(no_descriptors);
+	ALL(more_calls_than_channels);
 	tcase_add_test(t, host_map);
 	ALL(faults_among_threads);
 	suite_add_tcase(suite, t);

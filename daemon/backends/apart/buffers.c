@@ -13,11 +13,12 @@
 static int send_buffer(struct channel *c, const struct mapping *m)
 {
 	struct apart_call *call = channel_begin(c, APART_MAP);
+	int err;
 
 	call->buffer = m->serial;
 	call->bytes = m->bytes;
-	call->fd = channel_send(c, m->fd);
-	return call->fd ? channel_call(c) : -ENODEV;
+	err = channel_send(c, m->fd, &call->fd);
+	return err ? err : channel_call(c);
 }
 
 /* What the helper knows @bytes at @p as.  -ENOENT: they are in no buffer. */
@@ -48,7 +49,8 @@ static int share(struct apart_device *d, struct channel *c, const void *p, uint6
 
 /*
  * It is unmapped there before it is here, so that none of its pages are kept; registered it is
- * no more.  Not under device.lock: who unmaps must not wait for a device that is moving.
+ * no more.  Not under device.lock: who unmaps must not wait for a device that is moving.  By the
+ * channel that is kept: those who have the others may wait for buffers_lock.
  */
 void apart_buffer_gone(struct hostmap_watch *w, uint64_t serial)
 {
@@ -59,11 +61,10 @@ void apart_buffer_gone(struct hostmap_watch *w, uint64_t serial)
 
 	pthread_mutex_lock(&d->buffers_lock);
 	h = idmap_del(&d->buffers, serial);
-	c = h ? helper_take(h) : NULL;
+	c = h ? helper_kept(h) : NULL;
 	if (c) {
 		channel_begin(c, APART_UNMAP)->buffer = serial;
 		channel_call(c);
-		helper_give(c);
 	}
 	pthread_mutex_unlock(&d->buffers_lock);
 }

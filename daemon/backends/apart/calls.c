@@ -16,8 +16,8 @@ int apart_kernel_load(struct apart_device *d, struct channel *c, const struct ap
 		return err;
 	call->kernel = k->id;
 	call->flags = k->desc.flags;
-	call->fd = channel_send(c, k->desc.fd);
-	return call->fd ? channel_call(c) : -ENODEV;
+	err = channel_send(c, k->desc.fd, &call->fd);
+	return err ? err : channel_call(c);
 }
 
 void apart_kernel_unload(struct channel *c, const struct apart_kernel *k)

@@ -11,6 +11,12 @@
 
 #define PROGRAM "arax-device"
 
+/*
+ * A lane's thread has one channel for as long as its launch runs.  These are for all others, whose
+ * calls are short: however scarce descriptors are, they don't wait for a launch.
+ */
+#define MORE_CHANNELS	4
+
 int apart_enter(struct apart_device *d, struct channel **c)
 {
 	pthread_rwlock_rdlock(&d->lock);
@@ -126,10 +132,8 @@ static int open_there(struct apart_device *d, struct channel *c)
 	struct apart_call *call = channel_begin(c, APART_PLUGIN);
 	int err = channel_texts(c, &s->name, 1);
 
-	if (!err && s->fd >= 0) {
-		call->fd = channel_send(c, s->fd);
-		err = call->fd ? 0 : -ENODEV;
-	}
+	if (!err && s->fd >= 0)
+		err = channel_send(c, s->fd, &call->fd);
 	if (!err)
 		err = channel_call(c);
 	for (uint32_t i = 0; !err && i < s->nr_options; i++)
@@ -147,7 +151,7 @@ static int open_there(struct apart_device *d, struct channel *c)
 static int move(struct apart_device *d, int program)
 {
 	struct channel *c;
-	int err = helper_start(program, d->info.name, &d->helper);
+	int err = helper_start(program, d->info.name, d->info.lanes + MORE_CHANNELS, &d->helper);
 
 	if (err) {
 		d->helper = NULL;

@@ -27,7 +27,8 @@
 
 /*
  * @lock: channels, @last_fd and @dead.  It is set before slot_end() is called for all channels:
- * so who took one before is woken, and who comes later gets none.
+ * so who took one before is woken, and who comes later, or waits for one, gets none.
+ * @kept: of channels, never idle
  */
 struct helper {
 	char device[64];
@@ -38,11 +39,11 @@ struct helper {
 	int pidfd, socket, theirs;
 	pthread_t watcher;
 	pthread_mutex_t lock;
-	pthread_cond_t started;
+	pthread_cond_t started, given;
 	bool begun, dead, ending;
 	int err;
 	uint64_t last_fd;
-	struct channel *channels, *idle;
+	struct channel *channels, *idle, *kept;
 };
 
 /* ------------------------------------------------------------------ */
@@ -165,6 +166,7 @@ static void *watch(void *arg)
 	h->dead = true;
 	for (struct channel *c = h->channels; c; c = c->next)
 		slot_end(c->slot);
+	pthread_cond_broadcast(&h->given);
 	pthread_mutex_unlock(&h->lock);
 	return NULL;
 }
@@ -183,52 +185,9 @@ static void free_helper(struct helper *h)
 	if (h->socket >= 0)
 		close(h->socket);
 	pthread_cond_destroy(&h->started);
+	pthread_cond_destroy(&h->given);
 	pthread_mutex_destroy(&h->lock);
 	free(h);
-}
-
-int helper_start(int program, const char *device, struct helper **helper)
-{
-	struct helper *h = calloc(1, sizeof(*h));
-	enum log_format format;
-	enum log_level level;
-	int pair[2], err;
-
-	if (!h)
-		return -ENOMEM;
-	h->program = program;
-	h->pidfd = -1;
-	h->socket = -1;
-	h->log = log_settings(&level, &format);
-	snprintf(h->device, sizeof(h->device), "%s", device);
-	snprintf(h->level, sizeof(h->level), "%d", (int)level);
-	snprintf(h->format, sizeof(h->format), "%d", (int)format);
-	pthread_mutex_init(&h->lock, NULL);
-	pthread_cond_init(&h->started, NULL);
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
-		err = -errno;
-		goto fail;
-	}
-	h->socket = pair[0];
-	h->theirs = pair[1];
-	err = -pthread_create(&h->watcher, NULL, watch, h);
-	if (!err) {
-		pthread_mutex_lock(&h->lock);
-		while (!h->begun)
-			pthread_cond_wait(&h->started, &h->lock);
-		err = h->err;
-		pthread_mutex_unlock(&h->lock);
-		if (err)
-			pthread_join(h->watcher, NULL);
-	}
-	close(pair[1]);
-	if (err)
-		goto fail;
-	*helper = h;
-	return 0;
-fail:
-	free_helper(h);
-	return err;
 }
 
 void helper_kill(struct helper *h)
@@ -265,45 +224,49 @@ static int send_fd(struct helper *h, uint32_t kind, uint64_t id, int fd)
 	do {
 		n = sendmsg(h->socket, &m, MSG_NOSIGNAL);
 	} while (n < 0 && errno == EINTR);
-	return n == sizeof(msg) ? 0 : -ENODEV;
+	if (n == sizeof(msg))
+		return 0;
+	return errno == EPIPE || errno == ECONNRESET ? -ENODEV : -ENOMEM;
 }
 
 /* (lock held) */
-static struct channel *add_channel(struct helper *h)
+static int add_channel(struct helper *h, struct channel **channel)
 {
 	struct channel *c = calloc(1, sizeof(*c));
-	int fd;
+	int fd, err;
 
 	if (!c)
-		return NULL;
+		return -ENOMEM;
 	fd = slot_make(&c->slot);
 	if (fd < 0) {
 		free(c);
-		return NULL;
+		return fd;
 	}
-	if (send_fd(h, APART_FD_CHANNEL, 0, fd)) {
+	err = send_fd(h, APART_FD_CHANNEL, 0, fd);
+	close(fd);
+	if (err) {
 		slot_unmap(c->slot);
 		free(c);
-		c = NULL;
-	} else {
-		c->helper = h;
-		c->next = h->channels;
-		h->channels = c;
+		return err;
 	}
-	close(fd);
-	return c;
+	c->helper = h;
+	c->next = h->channels;
+	h->channels = c;
+	*channel = c;
+	return 0;
 }
 
+/* Where there is nothing for one more the next that is given back will do: all are sometime. */
 struct channel *helper_take(struct helper *h)
 {
 	struct channel *c = NULL;
 
 	pthread_mutex_lock(&h->lock);
-	if (!h->dead && h->idle) {
+	while (!h->dead && !h->idle && add_channel(h, &c))
+		pthread_cond_wait(&h->given, &h->lock);
+	if (!h->dead && !c) {
 		c = h->idle;
 		h->idle = c->next_free;
-	} else if (!h->dead) {
-		c = add_channel(h);
 	}
 	pthread_mutex_unlock(&h->lock);
 	return c;
@@ -317,7 +280,13 @@ void helper_give(struct channel *c)
 	pthread_mutex_lock(&h->lock);
 	c->next_free = h->idle;
 	h->idle = c;
+	pthread_cond_signal(&h->given);
 	pthread_mutex_unlock(&h->lock);
+}
+
+struct channel *helper_kept(struct helper *h)
+{
+	return h->kept;
 }
 
 struct apart_call *channel_begin(struct channel *c, enum apart_op op)
@@ -371,13 +340,84 @@ int channel_texts(struct channel *c, const char *const *texts, uint32_t nr)
 	return 0;
 }
 
-uint64_t channel_send(struct channel *c, int fd)
+int channel_send(struct channel *c, int fd, uint64_t *id)
 {
 	struct helper *h = c->helper;
-	uint64_t id;
 
 	pthread_mutex_lock(&h->lock);
-	id = ++h->last_fd;
+	*id = ++h->last_fd;
 	pthread_mutex_unlock(&h->lock);
-	return send_fd(h, APART_FD_ANY, id, fd) ? 0 : id;
+	return send_fd(h, APART_FD_ANY, *id, fd);
+}
+
+/* ------------------------------------------------------------------ */
+/* Its beginning                                                         */
+
+/* @nr that are idle, and the one that is kept. */
+static int make_channels(struct helper *h, uint32_t nr)
+{
+	struct channel *c = NULL;
+	int err = 0;
+
+	for (uint32_t i = 0; !err && i <= nr; i++) {
+		pthread_mutex_lock(&h->lock);
+		/* Of one that is added now nobody would say that it has ended. */
+		err = h->dead ? -ENODEV : add_channel(h, &c);
+		pthread_mutex_unlock(&h->lock);
+		if (!err && i)
+			helper_give(c);
+		else if (!err)
+			h->kept = c;
+	}
+	return err;
+}
+
+int helper_start(int program, const char *device, uint32_t channels, struct helper **helper)
+{
+	struct helper *h = calloc(1, sizeof(*h));
+	enum log_format format;
+	enum log_level level;
+	int pair[2], err;
+
+	if (!h)
+		return -ENOMEM;
+	h->program = program;
+	h->pidfd = -1;
+	h->socket = -1;
+	h->log = log_settings(&level, &format);
+	snprintf(h->device, sizeof(h->device), "%s", device);
+	snprintf(h->level, sizeof(h->level), "%d", (int)level);
+	snprintf(h->format, sizeof(h->format), "%d", (int)format);
+	pthread_mutex_init(&h->lock, NULL);
+	pthread_cond_init(&h->started, NULL);
+	pthread_cond_init(&h->given, NULL);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
+		err = -errno;
+		goto fail;
+	}
+	h->socket = pair[0];
+	h->theirs = pair[1];
+	err = -pthread_create(&h->watcher, NULL, watch, h);
+	if (!err) {
+		pthread_mutex_lock(&h->lock);
+		while (!h->begun)
+			pthread_cond_wait(&h->started, &h->lock);
+		err = h->err;
+		pthread_mutex_unlock(&h->lock);
+		if (err)
+			pthread_join(h->watcher, NULL);
+	}
+	close(pair[1]);
+	if (err)
+		goto fail;
+	/* Now, and not when descriptors are scarce. */
+	err = make_channels(h, channels);
+	if (err)
+		helper_stop(h);
+	else
+		*helper = h;
+	return err;
+fail:
+	free_helper(h);
+	return err;
 }

@@ -22,16 +22,21 @@ struct channel {
 	struct slot *slot;
 };
 
-/* @program: open, the caller's; @device: for messages.  Negative errno. */
-int helper_start(int program, const char *device, struct helper **helper);
+/*
+ * @program: open, the caller's; @device: for messages; @channels: that there are to be at any
+ * time: more than are in use for long at once.  Negative errno.
+ */
+int helper_start(int program, const char *device, uint32_t channels, struct helper **helper);
 /* From now on nobody waits for it long. */
 void helper_kill(struct helper *h);
 /* That, and it is gone; no channel is in use any more. */
 void helper_stop(struct helper *h);
 
-/* A channel that is free, or a new one.  NULL: it has ended, or nothing is to be had. */
+/* A channel that is free, or a new one, or the next that is given back.  NULL: it has ended. */
 struct channel *helper_take(struct helper *h);
 void helper_give(struct channel *c);
+/* One that is never taken: for who must not wait for others, one thread at a time. */
+struct channel *helper_kept(struct helper *h);
 
 /* c->slot->call, cleared but for what a launch, a poll and gauges take. */
 struct apart_call *channel_begin(struct channel *c, enum apart_op op);
@@ -41,7 +46,7 @@ int channel_call(struct channel *c);
 int channel_count(struct channel *c, uint32_t max);
 /* Texts for it, @nr of them.  -E2BIG */
 int channel_texts(struct channel *c, const char *const *texts, uint32_t nr);
-/* The number under which the helper finds @fd, which stays the caller's; 0: it is gone. */
-uint64_t channel_send(struct channel *c, int fd);
+/* *@id: the number under which the helper finds @fd, which stays the caller's.  -ENODEV: gone */
+int channel_send(struct channel *c, int fd, uint64_t *id);
 
 #endif /* ARAX_DAEMON_BACKENDS_APART_HELPER_H */
