@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "daemon/libexec.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -21,13 +22,16 @@ int libexec_open(const char *name, const char *given)
 		return -1;
 	self[n] = '\0';
 	slash = strrchr(self, '/');
-	if (!slash)
+	if (!slash) {
+		errno = ENOENT;
 		return -1;
+	}
 	*slash = '\0';
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		snprintf(path, sizeof(path), "%s/%s/%s", self, places[i], name);
 		fd = open(path, O_PATH | O_CLOEXEC);
-		if (fd >= 0)
+		/* What can't be opened for the moment may be the one. */
+		if (fd >= 0 || errno == EMFILE || errno == ENFILE || errno == ENOMEM)
 			return fd;
 	}
 	return -1;

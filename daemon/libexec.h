@@ -5,7 +5,8 @@
 
 /*
  * @given, or where it is NULL the program @name that belongs to this araxd: installed beside
- * it, or in the folder that both were built in.  A descriptor to execute; -1: there is none.
+ * it, or in the folder that both were built in.  A descriptor to execute; -1: there is none, or
+ * none is to be had now, see errno.
  */
 int libexec_open(const char *name, const char *given);
 

@@ -137,7 +137,7 @@ struct poller {
 	bool foresees;			/* the memory is told what tasks to come will use */
 	uint32_t nr_devs;
 	bool others_wait;		/* atomic: tasks that are queued have no lane */
-	bool recover_again;		/* a lost device waits for a thread */
+	bool recover_again;		/* a lost device waits for what it takes */
 	struct ahead *aheads;		/* of all devices */
 	uint32_t nr_ahead;		/* tasks without a lane that have something on its way, or there */
 	struct fetch_turns fetches;

@@ -62,6 +62,14 @@ bool recover_plan(struct poller *p, struct poller_device *pd, bool counts)
 	return pd->rebuilt;
 }
 
+/* What it takes is not there for a while: once more, as where there is no thread. */
+static void put_off(struct recovery *r)
+{
+	pthread_join(r->thread, NULL);
+	r->begun = false;
+	r->poller->recover_again = true;
+}
+
 /* Back on the poller's thread. */
 static void ended(struct work *w)
 {
@@ -70,6 +78,10 @@ static void ended(struct work *w)
 	struct poller *p = r->poller;
 	int err = r->err;
 
+	if (err == -EAGAIN) {
+		put_off(r);
+		return;
+	}
 	recover_stop(pd);
 	if (!pd->rebuilt) {
 		log_info("memory of a lost device is given up", log_str("device", pd->dev->info.name));

@@ -29,7 +29,7 @@ static inline bool recover_pending(const struct poller_device *pd)
 }
 /* Nothing of that runs any more?  Then begin, on a thread of its own. */
 void recover_begin(struct poller *p, struct poller_device *pd);
-/* Now and then while recover_again of the poller is set: where no thread could be had. */
+/* Now and then while recover_again of the poller is set: where there was not what it takes. */
 void recover_again(struct poller *p);
 /* Tasks may wait for it. */
 static inline bool recover_expected(const struct poller_device *pd)

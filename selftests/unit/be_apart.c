@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 
 #include "daemon/backends/gpu/gpu.h"
+#include "daemon/child.h"
 #include "daemon/memory/hostmap.h"
 #include "daemon/reason.h"
 #include "selftests/unit/be_gpu_calls.h"
@@ -1243,6 +1244,76 @@ START_TEST(no_descriptors)
 }
 END_TEST
 
+/* It is said to have to wait, and not what to install; a moment later it goes on. */
+START_TEST(reset_without_descriptors)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	const char *said;
+	pid_t none;
+
+	for (int turn = 0; turn < 2; turn++) {
+		fault(dev, trap);
+		take_log();
+		limit_descriptors(true);
+		for (int i = 0; i < 3; i++)
+			ck_assert_int_eq(ops->reset(dev), -EAGAIN);
+		limit_descriptors(false);
+		said = take_log();
+		ck_assert_ptr_null(strstr(said, "no such program"));
+		said = strstr(said, "waits to go on");
+		ck_assert_ptr_nonnull(said);
+		ck_assert_ptr_null(strstr(said + 1, "waits to go on"));
+		/* The one before stays, as it can't be replaced. */
+		ck_assert_int_eq(children(&none), turn);
+		ck_assert_int_eq(ops->reset(dev), 0);
+		assert_whole(dev, trap);
+	}
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+#define FILES	512
+
+/* All but @free of a small table are in use, as by clients; how many of them are @fds. */
+static int use_descriptors(int *fds, int free)
+{
+	int n = 0;
+
+	do
+		fds[n] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	while (fds[n] >= 0 && ++n < FILES);
+	ck_assert_int_eq(errno, EMFILE);
+	while (free-- > 0)
+		close(fds[--n]);
+	return n;
+}
+
+/* There is the program, but not all that its process takes, whatever is missed first. */
+START_TEST(reset_with_few_descriptors)
+{
+	const struct rlimit limit = { FILES, FILES };
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	int fds[FILES], free, n, err = -EAGAIN;
+	pid_t none;
+
+	/* As araxd does at first. */
+	ck_assert_int_eq(child_reserve(), 0);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	fault(dev, trap);
+	for (free = 0; err == -EAGAIN && free < 32; free++) {
+		n = use_descriptors(fds, free);
+		err = ops->reset(dev);
+		while (n-- > 0)
+			close(fds[n]);
+		ck_assert_int_eq(children(&none), !err);
+	}
+	ck_assert_int_eq(err, 0);
+	ck_assert_int_gt(free, 4);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
 #define CROWD	64		/* more than there are channels */
 
 struct caller {
@@ -1449,6 +1520,8 @@ int main(void)
 	ALL(pages_that_are_gone);
 	ALL(no_descriptors);
 	ALL(more_calls_than_channels);
+	ALL(reset_without_descriptors);
+	ALL(reset_with_few_descriptors);
 	tcase_add_test(t, host_map);
 	ALL(faults_among_threads);
 	suite_add_tcase(suite, t);

@@ -56,6 +56,7 @@ static struct {
 	bool beside;		/* a launch had not ended when it began */
 	bool no_thread;
 	uint32_t refused;
+	uint32_t put_off, asked;	/* it says so many times that it can't now */
 } resets;
 
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *),
@@ -86,6 +87,8 @@ int __wrap_device_reset(struct device *dev)
 			 __ATOMIC_RELEASE);
 	while (!__atomic_load_n(&resets.may_end, __ATOMIC_ACQUIRE))
 		usleep(100);
+	if (__atomic_add_fetch(&resets.asked, 1, __ATOMIC_ACQ_REL) <= resets.put_off)
+		return -EAGAIN;
 	return resets.result;
 }
 
@@ -647,6 +650,27 @@ START_TEST(a_device_waits_for_a_thread)
 }
 END_TEST
 
+/* Nor is a device given up that can't be had back for the moment. */
+START_TEST(a_device_is_asked_again)
+{
+	uint32_t device;
+
+	__atomic_store_n(&resets.can, true, __ATOMIC_RELEASE);
+	resets.put_off = 3;
+	devices.result = -ENODEV;
+	submit();
+	ends(1, 0);
+	device = !is_lost(0);
+	ck_assert(is_lost(device));
+	__atomic_store_n(&resets.may_end, true, __ATOMIC_RELEASE);
+	ck_assert(comes_true(__atomic_load_n(&resets.asked, __ATOMIC_ACQUIRE) > 1, 1000));
+	ck_assert(is_lost(device));
+	ck_assert_ptr_nonnull(strstr(why_gone(device), "and is being rebuilt"));
+	ck_assert(comes_true(!is_lost(device), 1000));
+	ck_assert_uint_eq(__atomic_load_n(&resets.asked, __ATOMIC_ACQUIRE), 4);
+}
+END_TEST
+
 /* A device with memory of its own, and cores. */
 #define BOTH	"loop { inline_us = 0 }\ncpu { groups = { \"0\" } }\n" \
 		"backend \"sim\" { options = { \"devices=1\", \"lanes=1\", \"memory=8388608\", " \
@@ -857,6 +881,7 @@ int main(void)
 	tcase_add_test(t, a_kernel_rests_for_who_was_declined);
 	tcase_add_loop_test(t, it_is_said_what_becomes_of_a_device, 0, 2);
 	tcase_add_test(t, a_device_waits_for_a_thread);
+	tcase_add_test(t, a_device_is_asked_again);
 	suite_add_tcase(s, t);
 	tcase_set_timeout(cores, 300);
 	tcase_add_checked_fixture(cores, up_on_cores, down);

@@ -94,6 +94,7 @@ struct apart_device {
 	uint32_t index;
 	struct arax_backend_info info;	/* as it was opened */
 	pthread_mutex_t reset_lock;
+	bool waits;			/* (reset_lock) for what a helper takes: that has been said */
 	pthread_rwlock_t lock;		/* what follows; changed under reset_lock, too */
 	void *here;			/* the backend's device; NULL: apart */
 	struct helper *helper;		/* NULL: here, or lost */

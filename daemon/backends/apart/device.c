@@ -148,16 +148,11 @@ static int open_there(struct apart_device *d, struct channel *c)
 }
 
 /* (lock held alone) */
-static int move(struct apart_device *d, int program)
+static int move(struct apart_device *d)
 {
-	struct channel *c;
-	int err = helper_start(program, d->info.name, d->info.lanes + MORE_CHANNELS, &d->helper);
+	struct channel *c = helper_take(d->helper);
+	int err;
 
-	if (err) {
-		d->helper = NULL;
-		return err;
-	}
-	c = helper_take(d->helper);
 	if (!c)
 		return -ENODEV;
 	err = open_there(d, c);
@@ -174,26 +169,48 @@ static int move(struct apart_device *d, int program)
 	return err;
 }
 
-/* A descriptor of the program, or -ENOENT: then all stays as it is. */
+/* Of what others may have all for a while.  Not for what a backend says. */
+static bool is_shortage(int err)
+{
+	return err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -EAGAIN;
+}
+
+/* Said once: it is tried again and again. */
+static int not_now(struct apart_device *d, int err)
+{
+	if (!d->waits)
+		log_warn("device waits to go on in a process of its own",
+			 log_str("device", d->info.name), log_errno(err));
+	d->waits = true;
+	return -EAGAIN;
+}
+
+/* A descriptor of the program, or negative errno: then all stays as it is. */
 static int find_program(struct apart_device *d)
 {
 	const char *given = d->stack->program;
-	int fd = libexec_open(PROGRAM, given);
+	int fd = libexec_open(PROGRAM, given), err = fd < 0 ? -errno : 0;
 
-	if (fd >= 0)
-		return fd;
+	if (!err || is_shortage(err))
+		return err ? err : fd;
 	log_err("device can't go on in a process of its own: no such program",
 		log_str("device", d->info.name), log_str("program", given ? given : PROGRAM),
-		log_str("remedy", "install it beside arax-worker, or set the backend's option helper"));
-	return -ENOENT;
+		log_str("remedy", "install it beside arax-worker, or set the backend's option helper"),
+		log_errno(err));
+	return err;
 }
 
 static int reset_there(struct apart_device *d)
 {
 	int program = find_program(d), err;
+	bool began;
 
-	if (program < 0)
+	if (program < 0) {
+		if (is_shortage(program))
+			return not_now(d, program);
+		d->waits = false;
 		return -ENODEV;
+	}
 	/* First, so that those who wait for it let go of the lock. */
 	if (d->helper)
 		helper_kill(d->helper);
@@ -202,14 +219,20 @@ static int reset_there(struct apart_device *d)
 		leave_here(d);
 	leave_helper(d);
 	d->turn++;
-	err = move(d, program);
-	if (err) {
+	err = helper_start(program, d->info.name, d->info.lanes + MORE_CHANNELS, &d->helper);
+	began = !err;
+	if (!err)
+		err = move(d);
+	if (err)
 		leave_helper(d);
-		log_err("device can't go on in a process of its own",
-			log_str("device", d->info.name), log_errno(err));
-	}
 	pthread_rwlock_unlock(&d->lock);
 	close(program);
+	if (!began && is_shortage(err))
+		return not_now(d, err);
+	if (err)
+		log_err("device can't go on in a process of its own",
+			log_str("device", d->info.name), log_errno(err));
+	d->waits = false;
 	return err ? -ENODEV : 0;
 }
 
@@ -218,8 +241,8 @@ int apart_reset(struct apart_device *d)
 	int err = -ENODEV;
 
 	pthread_mutex_lock(&d->reset_lock);
-	/* Beside other calls: the backend sees to that. */
-	if (d->here)
+	/* Beside other calls: the backend sees to that.  That it can't here has been seen if it waits. */
+	if (d->here && !d->waits)
 		err = d->stack->below.reset(d->here);
 	if (err == -ENODEV)
 		err = reset_there(d);
