@@ -223,6 +223,7 @@ static int gauges(void *dev, struct arax_backend_gauges *g, char *why, uint32_t 
 #define GPU_BACKEND(which) \
 	static struct gpu_stack which##_stack = { \
 		.driver = &gpu_##which, .hosts_lock = PTHREAD_MUTEX_INITIALIZER, \
+		.devices_lock = PTHREAD_RWLOCK_INITIALIZER, \
 	}; \
 	static int which##_load(void) { return stack_load(&which##_stack); } \
 	static int which##_config(const char *key, const char *value) \

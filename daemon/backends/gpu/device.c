@@ -70,9 +70,11 @@ int gpu_check(struct gpu_device *d, int err, const char *what)
 /* (context_lock) */
 static int use_context(struct gpu_device *d, bool broken)
 {
-	int err = !broken && __atomic_load_n(&d->broken, __ATOMIC_ACQUIRE) ? -ENODEV :
-		  gpu_check(d, d->driver->context_use(d->place, d->context), "context");
+	int err = !broken && __atomic_load_n(&d->broken, __ATOMIC_ACQUIRE) ? -ENODEV : 0;
 
+	/* To ask what it had said there need be none any more. */
+	if (!err && d->open)
+		err = gpu_check(d, d->driver->context_use(d->place, d->context), "context");
 	if (err)
 		pthread_rwlock_unlock(&d->context_lock);
 	return err;
@@ -130,6 +132,8 @@ static int open_launch(struct gpu_device *d, struct gpu_launch *x)
 	if (!err)
 		err = open_words(d, &x->words, &x->words_address);
 	x->turn = 0;
+	/* Of a stream that is gone. */
+	memset(&x->end, 0, sizeof(x->end));
 	return err;
 }
 
@@ -354,6 +358,9 @@ int gpu_device_open(struct gpu_stack *s, uint32_t index, struct gpu_device **dev
 
 void gpu_device_close(struct gpu_device *d)
 {
+	struct gpu_stack *s = d->stack;
+
+	pthread_rwlock_wrlock(&s->devices_lock);
 	d->driver->context_use(d->place, d->context);
 	gpu_memory_drop(d);
 	gpu_stream_close(d);
@@ -367,6 +374,7 @@ void gpu_device_close(struct gpu_device *d)
 		pthread_mutex_destroy(&d->lanes[i].lock);
 	free(d->allocations);
 	free(d);
+	pthread_rwlock_unlock(&s->devices_lock);
 }
 
 /* ------------------------------------------------------------------ */
@@ -396,9 +404,10 @@ static void tell_reset(struct gpu_device *d, int err)
 /* What look_at_broken() in run.c is to know of launches whose end nobody has seen. */
 static void note_ends(struct gpu_device *d)
 {
-	int err;
+	int err = d->memory_stream ? d->driver->stream_query(d->memory_stream) : 0;
 
-	d->sticky = d->memory_stream ? d->driver->stream_query(d->memory_stream) : 0;
+	/* Not all drivers say it at each call. */
+	d->sticky = d->driver->not_ready(err) ? 0 : err;
 	for (uint32_t i = 0; i < d->nr_lanes; i++)
 		for (int j = 0; j < ARAX_LANE_DEPTH; j++) {
 			struct gpu_launch *x = &d->lanes[i].launches[j];

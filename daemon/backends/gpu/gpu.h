@@ -34,7 +34,7 @@
  *
  * LOCKS
  *
- *   lane.lock, then device.context_lock: shared by every call that uses the context,
+ *   stack.devices_lock, or lane.lock, then device.context_lock: shared by every call that uses the context,
  *   held alone by whoever rebuilds it, who takes no lane.lock.  Within it
  *   device.memory_lock, device.modules_lock, stack.hosts_lock.
  */
@@ -80,6 +80,7 @@ struct gpu_stack {
 	struct gpu_options options;
 	uint32_t nr_places;
 	int places[GPU_MAX_DEVICES];		/* the driver's indices */
+	pthread_rwlock_t devices_lock;		/* by who enters another device than his own; or closes one */
 	pthread_mutex_t hosts_lock;
 	struct gpu_host *hosts;			/* registered host memory */
 };

@@ -453,6 +453,8 @@ void gpu_host_unregister(struct gpu_device *d, void *host)
 	struct gpu_host **link, *h;
 	uint32_t context;
 
+	/* Its owner may be given up meanwhile, and closed. */
+	pthread_rwlock_rdlock(&s->devices_lock);
 	pthread_mutex_lock(&s->hosts_lock);
 	link = find_host(s, host);
 	h = *link;
@@ -474,6 +476,7 @@ void gpu_host_unregister(struct gpu_device *d, void *host)
 	} else if (owner) {
 		gpu_context_end(owner, context);
 	}
+	pthread_rwlock_unlock(&s->devices_lock);
 }
 
 /* Another device's context may have it still: that is as good. */
