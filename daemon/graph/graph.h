@@ -48,7 +48,7 @@
  *   Adding a task looks, for each of its ranges, at no more than
  *   GRAPH_MAX_VISITS others besides those that it supersedes (of which each is
  *   superseded only once), and for all of them at GRAPH_MAX_ROWS rows; and it has
- *   GRAPH_MAX_EDGES edges at most to those that it waits for.  A task
+ *   GRAPH_MAX_EDGES edges at most to others of those that it waits for.  A task
  *   that would need more gets a fence: it waits for all earlier tasks of its
  *   context, and is canceled if any task of its context fails meanwhile.  So
  *   neither time nor memory of a hostile context grows faster than its tasks'

@@ -229,9 +229,12 @@ static inline bool is_enough(struct search *w)
  */
 static void meet(struct search *w, struct span *s, bool covered)
 {
+	/* Each is superseded only once: such an edge is no part of what a task may have. */
+	const bool pays = !(covered && w->write && w->dataflow);
 	struct access *a, *next;
 
 	if (s->writer) {
+		w->g->edges_left += !pays;
 		node_depend(w->g, w->node, s->writer->node);
 		if (covered && w->write && w->dataflow)
 			access_detach(s->writer);
@@ -241,6 +244,7 @@ static void meet(struct search *w, struct span *s, bool covered)
 	if (w->write && s->users) {
 		for (a = s->readers; a; a = next) {
 			next = a->next;
+			w->g->edges_left += !pays;
 			node_depend(w->g, w->node, a->node);
 			if (covered && w->dataflow)
 				access_detach(a);
@@ -252,6 +256,7 @@ static void meet(struct search *w, struct span *s, bool covered)
 		return;
 	for (a = s->ordered; a; a = next) {
 		next = a->next;
+		w->g->edges_left += !pays;
 		if (w->write || a->write)
 			node_depend(w->g, w->node, a->node);
 		if (covered && w->write)

@@ -257,7 +257,7 @@ struct graph {
 	uint64_t seq;
 	struct node *adding;
 	uint32_t rows_left;		/* that may be looked at for it */
-	uint32_t edges_left;		/* that it may have */
+	uint32_t edges_left;		/* that it may have, but to those that it supersedes */
 	struct table spans;
 	struct node **slots;
 	struct span *recent[RECENT_SPANS];	/* the last one used, by its buffer; see index.c */

@@ -978,6 +978,38 @@ START_TEST(hostile_readers_are_bounded)
 }
 END_TEST
 
+/* What is superseded is not told apart from more of it: others are not waited for because of that. */
+START_TEST(many_that_are_superseded_are_no_fence)
+{
+	enum { MANY = GRAPH_MAX_EDGES + 100 };
+	struct graph_stats st;
+	struct entry *t;
+
+	/* Of another queue; it may be the writer that it waits for. */
+	t = task(0, 2, 0);
+	t->d.flags = ARAX_DISPATCH_BLOCKED;
+	range(t, ARAX_OUT, 9, 0, 8);
+	add(t);
+	for (uint32_t i = 1; i <= MANY; i++) {
+		t = task(i, 1, DF);
+		if (_i)
+			range(t, ARAX_OUT, 1, 8 * (i - 1), 8);
+		else
+			range(t, ARAX_IN, 1, 0, 8 * MANY);
+		add(t);
+	}
+	t = task(MANY + 1, 1, DF);
+	range(t, ARAX_OUT, 1, 0, 8 * MANY);
+	add(t);
+	graph_stats(g, &st);
+	ck_assert_uint_eq(st.fences, 0);
+	for (uint32_t i = 1; i <= MANY + 1; i++)
+		graph_complete(g, pop(i), 0, NULL);
+	ck_assert_ptr_null(graph_pop_ready(g));
+	ck_assert_int_eq(graph_check(g), 0);
+}
+END_TEST
+
 /* With one range, of buffer 7. */
 static void add_with(uint32_t slot, uint32_t queue, uint8_t queue_flags, unsigned int access,
 		     uint64_t offset, uint64_t length)
@@ -1551,6 +1583,7 @@ int main(void)
 	tcase_add_test(example, hostile_overlap_is_bounded);
 	tcase_add_loop_test(example, hostile_ranges_are_bounded, 0, 2);
 	tcase_add_test(example, hostile_readers_are_bounded);
+	tcase_add_loop_test(example, many_that_are_superseded_are_no_fence, 0, 2);
 	tcase_add_loop_test(example, going_on_hides_no_failure, 0, 2);
 	tcase_add_loop_test(example, failures_outlive_their_queues, 0, 10);
 	tcase_add_test(example, fences_fail);
