@@ -745,7 +745,7 @@ static __attribute__((cold)) bool came_early(struct run *run, uint64_t hold_ns, 
 	if (run->rt.skipped)
 		has_not_begun(run->link, node);
 	/* What can't be handed over now can't be in a moment: it would be tried without end. */
-	if (early && canceled)
+	if (early && canceled && (run->rt.skipped || left_no_trace(run, *result)))
 		graph_doom(g, node, -ECANCELED);
 	else if (!again || !run->handed)
 		graph_doom(g, node, *result ? *result : -ENODEV);
