@@ -869,7 +869,8 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 			info.bytes = remote_moved(run);
 			remote_settle(run);
 		} else if (!run->unrun && (!run->remote || node->d.opcode != ARAX_OP_LAUNCH)) {
-			remote_host_wrote(l, node, result);
+			/* Why a load failed has been written there. */
+			remote_host_wrote(l, node, run->load ? 0 : result);
 		}
 	}
 	if (unlikely(result)) {

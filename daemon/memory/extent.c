@@ -173,13 +173,12 @@ static int evict_one(struct memory *m, struct memory_device *d, uint64_t bytes, 
 	return ONE_IS_GONE;
 }
 
-/* (locked) What is dirty in @from and has been copied to @to is dirty there instead. */
-static void hand_on(struct memory_extent *from, struct memory_extent *to)
+/* (locked) What of @at..@last is dirty in @from and has been copied to @to is dirty there instead. */
+static void hand_on(struct memory_extent *from, struct memory_extent *to, uint64_t at, uint64_t last)
 {
-	uint64_t at, end, begin, stop, born;
+	uint64_t end, begin, stop, born;
 
-	for (at = from->start; intervals_first(&from->dirty, at, from->end, &begin, &end, &born);
-	     at = end) {
+	for (; intervals_first(&from->dirty, at, last, &begin, &end, &born); at = end) {
 		for (; intervals_first(&to->valid, begin, end, &begin, &stop, &born); begin = stop) {
 			if (!intervals_room(&to->dirty, 2) || !intervals_room(&from->dirty, 1))
 				return;
@@ -191,14 +190,14 @@ static void hand_on(struct memory_extent *from, struct memory_extent *to)
 	}
 }
 
-void extent_hand_on(struct memory_extent *e)
+void extent_hand_on(struct memory_extent *e, uint64_t start, uint64_t end)
 {
-	const struct look l = look_bytes(e->buffer, e->start, e->end);
+	const struct look l = look_bytes(e->buffer, start, end);
 	struct memory_extent *o;
 
 	for (o = look_first(&l); o; o = look_next(&l, o))
 		if (o != e && !o->lost && !o->leaving)
-			hand_on(e, o);
+			hand_on(e, o, start, end);
 }
 
 /* (locked, for a while not) */
@@ -207,7 +206,7 @@ static void lose(struct memory *m, struct memory_extent *e)
 	struct memory_device *d = &m->devices[e->device];
 	uint64_t address = e->address;
 
-	extent_hand_on(e);
+	extent_hand_on(e, e->start, e->end);
 	leave_device(m, e);
 	e->lost = true;
 	/* Its buffer may go meanwhile, and takes it along. */

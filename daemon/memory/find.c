@@ -238,18 +238,26 @@ int look_clear_rows(const struct look *l, const struct memory_range *r,
 	return 0;
 }
 
-void look_clear_clean(const struct look *l, const struct memory_range *r)
+uint32_t clear_clean_rows(struct memory_extent *e, const struct memory_range *r)
 {
-	uint32_t first, rows, i, done = 0;
-	struct memory_extent *e;
+	uint32_t first, rows = memory_rows_in(r, e->start, e->end, &first), i;
 	uint64_t start, bytes;
 
-	for (e = look_first(l); e; e = look_on(l, e, &done)) {
-		rows = memory_rows_in(r, e->start, e->end, &first);
-		done += 1 + rows;
-		for (i = first; i < first + rows; i++) {
-			start = memory_row(r, i, &bytes);
-			clear_clean(e, start, start + bytes);
-		}
+	/* In one walk, where that is the same. */
+	if (!e->dirty.nr && rows)
+		clear_rows(e, r, first, rows);
+	for (i = first; e->dirty.nr && i < first + rows; i++) {
+		start = memory_row(r, i, &bytes);
+		clear_clean(e, start, start + bytes);
 	}
+	return rows;
+}
+
+void look_clear_clean(const struct look *l, const struct memory_range *r)
+{
+	struct memory_extent *e;
+	uint32_t done = 0;
+
+	for (e = look_first(l); e; e = look_on(l, e, &done))
+		done += 1 + clear_clean_rows(e, r);
 }

@@ -467,8 +467,8 @@ static inline bool device_is_wanted(const struct memory *m, const struct memory_
 struct memory_range *extent_holder(const struct memory_extent *e, uint64_t payer, bool pays);
 /* (locked) It was used: it is worth what it would cost to have it back. */
 void extent_used(struct memory *m, struct memory_extent *e);
-/* (locked) What it has alone, and other devices have copied from it, they have instead. */
-void extent_hand_on(struct memory_extent *e);
+/* (locked) What of start..end it has alone, and other devices have copied from it, they have instead. */
+void extent_hand_on(struct memory_extent *e, uint64_t start, uint64_t end);
 /* (locked) Nobody finds it any more; then extent_free() without the lock. */
 void extent_remove(struct memory *m, struct memory_extent *e);
 void extent_free(struct memory *m, struct memory_extent *e);
@@ -609,6 +609,8 @@ static inline bool are_peers(const struct memory *m, uint32_t device, uint32_t f
 
 /* (locked) Of start..end it has nothing any more but what is dirty there. */
 void clear_clean(struct memory_extent *e, uint64_t start, uint64_t end);
+/* (locked) The same of the rows of @r; how many these are. */
+uint32_t clear_clean_rows(struct memory_extent *e, const struct memory_range *r);
 
 /*
  * (locked) What the extent of @r alone had of its rows is lost, though it may be had from there yet: it is

@@ -53,15 +53,21 @@ static struct memory_extent *extent_of_lost(struct memory *m, struct memory_buff
 /* (locked) What of start..end is dirty in @e is so in @to, which is lost.  -ENOMEM: not all of it. */
 static int give_up(struct memory_extent *e, struct memory_extent *to, uint64_t start, uint64_t end)
 {
-	uint64_t from, stop, born;
+	uint64_t at = start, from, stop, born;
+	int err = 0;
 
-	for (; intervals_first(&e->dirty, start, end, &from, &stop, &born); start = stop) {
-		if (!intervals_room(&to->dirty, 2) || !intervals_room(&e->dirty, 1))
-			return -ENOMEM;
+	if (!intervals_room(&e->dirty, 1))
+		return -ENOMEM;
+	for (; intervals_first(&e->dirty, at, end, &from, &stop, &born); at = stop) {
+		if (!intervals_room(&to->dirty, 2)) {
+			err = -ENOMEM;
+			break;
+		}
 		intervals_set(&to->dirty, from, stop, FOREVER, DIRTY_BEFORE);
-		intervals_clear(&e->dirty, from, stop);
 	}
-	return 0;
+	/* Not one by one: each would move all behind it. */
+	intervals_clear(&e->dirty, start, err ? at : end);
+	return err;
 }
 
 void dirty_lose(struct memory *m, const struct memory_range *r)
@@ -70,9 +76,12 @@ void dirty_lose(struct memory *m, const struct memory_range *r)
 	uint64_t start, bytes;
 	uint32_t i;
 
+	for (i = 0; e->dirty.nr && i < memory_rows(r); i++) {
+		start = memory_row(r, i, &bytes);
+		extent_hand_on(e, start, start + bytes);
+	}
 	if (!e->dirty.nr)
 		return;
-	extent_hand_on(e);
 	to = extent_of_lost(m, e->buffer, e->device);
 	for (i = 0; to && i < memory_rows(r); i++) {
 		start = memory_row(r, i, &bytes);

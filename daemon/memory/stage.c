@@ -356,8 +356,12 @@ static void lost(struct memory *m, const struct memory_range *r, uint32_t device
 {
 	struct look l = look_rows(r->buffer, r);
 
-	/* First: as the task is not at work on it any more, anybody may take it for good. */
+	/*
+	 * First, and at once: as the task is not at work on it any more, anybody may take it for good, or hand on
+	 * to it what it was a copy of.
+	 */
 	dirty_lose(m, r);
+	clear_clean_rows(r->extent, r);
 	l.from = l.to = device;
 	look_clear_clean(&l, r);
 }
