@@ -131,9 +131,9 @@ check-all: $(CHECK_TARGETS)
 # that is to be built has been before, and none depends on "default", which has words to say.
 BUILT = $(filter $(B)/%,$(ALL_TARGETS))
 test-needs: $$(TEST_NEEDS)
-# The rest of it, behind unit tests as "check" runs them.  A guest has one CPU's worth to do for most of
-# the time: so as many targets as there are CPUs.  Then daemons whose timing is looked at, which have the machine to themselves,
-# whatever -j says.
+# The rest of it, behind unit tests as "check" runs them.  A guest has one CPU's worth to do for
+# most of the time: so as many targets as there are CPUs.  Then daemons whose timing is looked at,
+# which have the machine to themselves, whatever -j says.
 TEST_LANES ?= $$(( $$(nproc) < 4 ? $$(nproc) : 4 ))
 test: setup
 	@rc=0; \
