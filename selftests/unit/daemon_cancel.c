@@ -690,25 +690,32 @@ static uint32_t explicit_buffer(void)
 	return b.handle;
 }
 
-/* square() from @x, to @y. */
-static void add_square(uint32_t square, uint32_t x, uint32_t y, uint64_t data)
+/* From @x, which it reads, to @y. */
+static void add_kernel(uint32_t kernel, uint32_t x, uint32_t y, uint32_t access, const void *args,
+		       uint32_t bytes, uint64_t data)
 {
 	struct arax_task *t = client_entry(&a);
-	uint32_t n = 16;
 
 	t->opcode = ARAX_OP_LAUNCH;
-	t->kernel = square;
+	t->kernel = kernel;
 	t->queue = queue;
 	t->nr_ranges = 2;
 	t->ranges[0] = whole(x, ARAX_IN, 64);
-	t->ranges[1] = whole(y, ARAX_OUT, 64);
+	t->ranges[1] = whole(y, access, 64);
 	for (int i = 0; i < 3; i++)
 		t->grid[i] = t->block[i] = 1;
-	t->arg_len = 4;
-	memcpy(t->args, &n, 4);
+	t->arg_len = bytes;
+	memcpy(t->args, args, bytes);
 	t->user_data = data;
 	t->known = known;
 	client_publish(&a);
+}
+
+static void add_square(uint32_t square, uint32_t x, uint32_t y, uint64_t data)
+{
+	const uint32_t n = 16;
+
+	add_kernel(square, x, y, ARAX_OUT, &n, sizeof(n), data);
 }
 
 static int32_t result_of(uint64_t data)
@@ -786,25 +793,12 @@ START_TEST(it_hides_no_loss)
 }
 END_TEST
 
-/* saxpy() from @x to @y, with a of 0. */
+/* With a of 0. */
 static void add_saxpy(uint32_t saxpy, uint32_t x, uint32_t y, uint64_t data)
 {
-	struct arax_task *t = client_entry(&a);
 	const uint32_t args[2] = { 0, 16 };
 
-	t->opcode = ARAX_OP_LAUNCH;
-	t->kernel = saxpy;
-	t->queue = queue;
-	t->nr_ranges = 2;
-	t->ranges[0] = whole(x, ARAX_IN, 64);
-	t->ranges[1] = whole(y, ARAX_INOUT, 64);
-	for (int i = 0; i < 3; i++)
-		t->grid[i] = t->block[i] = 1;
-	t->arg_len = 8;
-	memcpy(t->args, args, 8);
-	t->user_data = data;
-	t->known = known;
-	client_publish(&a);
+	add_kernel(saxpy, x, y, ARAX_INOUT, args, sizeof(args), data);
 }
 
 /* One before it has read what is no longer there: it is canceled, and so it has done nothing. */

@@ -34,9 +34,9 @@
  *
  * LOCKS
  *
- *   stack.devices_lock, or lane.lock, then device.context_lock: shared by every call that uses the context,
- *   held alone by whoever rebuilds it, who takes no lane.lock.  Within it
- *   device.memory_lock, device.modules_lock, stack.hosts_lock.
+ *   stack.devices_lock, or lane.lock, then device.context_lock: shared by every call that
+ *   uses the context, held alone by whoever ends it or makes it anew, who takes no lane.lock.
+ *   Within it device.memory_lock, device.modules_lock, stack.hosts_lock.
  */
 #ifndef ARAX_DAEMON_BACKENDS_GPU_GPU_H
 #define ARAX_DAEMON_BACKENDS_GPU_GPU_H
