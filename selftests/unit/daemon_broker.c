@@ -3697,8 +3697,8 @@ START_TEST(without_a_thread_nobody_is_stuck)
 	no_threads = false;
 	ck_assert_int_eq(closer_state(cl, GREEDY + 1), CLOSER_FULL);
 	ck_assert_int_eq(closer_state(cl, GREEDY + 2), CLOSER_ROOM);
-	ahead_s = 2;
-	ck_assert_int_eq(closer_state(cl, GREEDY), CLOSER_STUCK);
+	/* Since when counts as its thread begins with it, however late that is. */
+	ck_assert(comes_true((ahead_s += 2, closer_state(cl, GREEDY) == CLOSER_STUCK), 1000));
 	ck_assert_int_eq(closer_state(cl, GREEDY + 1), CLOSER_FULL);
 	ahead_s = 0;
 	/* Then they have one. */
