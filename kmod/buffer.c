@@ -2,11 +2,10 @@
 /*
  * Buffers: our own pages, a client's memfd or memory, or another driver's dma-buf.
  *
- * The core counts handles and tasks.  A buffer of our own pages ends with the
- * last reference to its file, whoever holds that (a mapping, a descriptor, a
- * dma-buf); only then its bytes are given back.  So does one of a client's pinned pages,
- * for a mediator's mapping keeps the pins.  An imported dma-buf ends with the core's last
- * user: the memory was, and stays, accounted to whoever made it.
+ * The core counts handles and tasks.  A buffer ends with the last reference to its file,
+ * whoever holds that (a mapping, a descriptor, a dma-buf); only then its bytes are given
+ * back: a mediator's mapping keeps the pages, or the pins.  What an imported dma-buf has is
+ * besides accounted to whoever made it.
  */
 #include <linux/file.h>
 #include <linux/mm.h>
@@ -189,32 +188,23 @@ int arax_buffer_export(struct core_client *c, struct core_buffer *buf,
 	return 0;
 }
 
-static void bury(struct arax_buffer *ab, void (*put)(struct file *file))
-{
-	bool dmabuf = ab->backing == ARAX_BACKING_DMABUF;
-
-	/* Of the others the last reference frees both, see arax_buffer_released(). */
-	put(ab->file);
-	if (dmabuf)
-		arax_buffer_released(ab);
-}
-
 static void bury_work(struct work_struct *work)
 {
-	bury(container_of(work, struct arax_buffer, bury), arax_file_put);
+	arax_file_put(container_of(work, struct arax_buffer, bury)->file);
 }
 
 /*
  * The last reference takes all pages along, of which there may be GiBs: for a second.  That is
  * time of the process that made them, or of nobody's: not of whoever commits tasks of all, nor
- * of the one thread on which all kernel threads' fput() ends.
+ * of the one thread on which all kernel threads' fput() ends.  Whether it is the last one can't
+ * be known: who has another may drop that just now.
  */
 void arax_buffer_idle(struct core_buffer *buf)
 {
 	struct arax_buffer *ab = buf->link;
 
-	if (arax_own_time(ab->tgid) || file_count(ab->file) > 1) {
-		bury(ab, fput);
+	if (arax_own_time(ab->tgid)) {
+		fput(ab->file);
 		return;
 	}
 	INIT_WORK(&ab->bury, bury_work);

@@ -87,12 +87,12 @@ int arax_client_map_add(struct arax_client *ac, unsigned long index, struct arax
 	 * What could be mapped for writing counts as if it were, so that it can't be sealed
 	 * against that (EBUSY): mmap() counts a mapping of our node, not of the memfd.
 	 */
-	if (m->memfd && mapping_map_writable(ab->memfd->f_mapping)) {
+	if (m->memfd && mapping_map_writable(ab->origin->f_mapping)) {
 		kfree(m);
 		return -EINVAL;
 	}
-	/* Its own memfd it may map, and pin, as it likes. */
-	m->file = get_file(m->memfd ? ab->memfd : ab->file);
+	/* What it brought it may map, and pin, as it likes. */
+	m->file = get_file(ab->origin ?: ab->file);
 	m->bytes = ab->core->bytes;
 	m->ring = ring;
 	m->dmabuf = ab->backing == ARAX_BACKING_DMABUF;

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * dma-bufs: our buffers for other drivers, and other drivers' for ours.
+ * dma-bufs for other drivers, of our buffers.
  *
  * An export holds the buffer's file, so it is charged until its last user is
  * gone.  A device's mapping holds the pages besides: a revoke takes them from
  * the buffer, not from below a running transfer.  No fences: commits depend on
  * a process of user space and must not become dma_fences.
- *
- * An import is used through its mmap(), so one that has none is refused.
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>
@@ -260,64 +258,17 @@ struct file *arax_dmabuf_export(struct arax_buffer *ab)
 	return dmabuf->file;
 }
 
-/*
- * A client maps an import through our node, which is open for writing, and dma_buf_mmap()
- * asks nobody: so whom the dma-buf was only lent for reading must be found out here.
- */
-static int usable(struct dma_buf *dmabuf)
+bool arax_dmabuf_is_own(const struct dma_buf *dmabuf)
 {
-	if ((dmabuf->file->f_mode & (FMODE_READ | FMODE_WRITE)) != (FMODE_READ | FMODE_WRITE))
-		return -EACCES;
-	if (!dmabuf->ops->mmap)
-		return -EOPNOTSUPP;
-	return dmabuf->size && IS_ALIGNED(dmabuf->size, PAGE_SIZE) ? 0 : -EINVAL;
+	return dmabuf->ops == &export_ops;
 }
 
-int arax_dmabuf_inspect(int fd, struct arax_buffer **own, struct file **own_file, u64 *bytes)
+struct arax_buffer *arax_dmabuf_home(const struct dma_buf *dmabuf, struct file **file)
 {
-	struct dma_buf *dmabuf = dma_buf_get(fd);
-	int err;
+	struct export *e = dmabuf->priv;
 
-	if (IS_ERR(dmabuf))
-		return PTR_ERR(dmabuf);
-	if (dmabuf->ops == &export_ops) {
-		struct export *e = dmabuf->priv;
-
-		/* It comes home: neither charged nor held twice. */
-		*own = arax_pages_owner(e->file);
-		*own_file = get_file(e->file);
-		err = 0;
-	} else {
-		err = usable(dmabuf);
-		*bytes = dmabuf->size;
-	}
-	dma_buf_put(dmabuf);
-	return err;
-}
-
-int arax_dmabuf_import(struct arax_buffer *ab, int fd, u64 bytes)
-{
-	struct dma_buf *dmabuf = dma_buf_get(fd);
-	int err;
-
-	if (IS_ERR(dmabuf))
-		return PTR_ERR(dmabuf);
-	err = usable(dmabuf);
-	/* The descriptor may have become another since it was charged. */
-	if (!err && (dmabuf->size != bytes || dmabuf->ops == &export_ops))
-		err = -EINVAL;
-	if (err) {
-		dma_buf_put(dmabuf);
-		return err;
-	}
-	/* That is what the reference is of. */
-	ab->file = dmabuf->file;
-	return 0;
-}
-
-int arax_dmabuf_mmap(struct file *file, struct vm_area_struct *vma)
-{
-	return dma_buf_mmap(file->private_data, vma, 0);
+	*file = get_file(e->file);
+	return arax_pages_owner(e->file);
 }
 
 #else /* !ARAX_DMABUF */
@@ -325,21 +276,6 @@ int arax_dmabuf_mmap(struct file *file, struct vm_area_struct *vma)
 struct file *arax_dmabuf_export(struct arax_buffer *ab)
 {
 	return ERR_PTR(-EOPNOTSUPP);
-}
-
-int arax_dmabuf_inspect(int fd, struct arax_buffer **own, struct file **own_file, u64 *bytes)
-{
-	return -EOPNOTSUPP;
-}
-
-int arax_dmabuf_import(struct arax_buffer *ab, int fd, u64 bytes)
-{
-	return -EOPNOTSUPP;
-}
-
-int arax_dmabuf_mmap(struct file *file, struct vm_area_struct *vma)
-{
-	return -EOPNOTSUPP;
 }
 
 #endif

@@ -141,6 +141,10 @@ static int __init arax_init(void)
 	arax.graves = alloc_workqueue("arax-graves", WQ_UNBOUND, 8);
 	if (!arax.graves)
 		goto no_graves;
+	/* At once, of as many users as there may be. */
+	arax.ends = alloc_workqueue("arax-ends", WQ_UNBOUND, WQ_MAX_ACTIVE);
+	if (!arax.ends)
+		goto no_ends;
 	arax.core = core_create(&arax_core_ops, &params, &arax, &err);
 	if (!arax.core)
 		goto no_core;
@@ -157,6 +161,8 @@ deregister:
 destroy:
 	core_destroy(arax.core);
 no_core:
+	destroy_workqueue(arax.ends);
+no_ends:
 	destroy_workqueue(arax.graves);
 no_graves:
 	destroy_workqueue(arax.events);
@@ -171,8 +177,9 @@ static void __exit arax_exit(void)
 	misc_deregister(&client_device);
 	misc_deregister(&ctl_device);
 	arax_mediator_exit();
-	/* Imported dma-bufs may still have to be let go of: none of them holds the module. */
 	destroy_workqueue(arax.graves);
+	/* Each held the module, and has little more to do. */
+	destroy_workqueue(arax.ends);
 	core_destroy(arax.core);
 	/* Eventfds may still have to be signalled. */
 	destroy_workqueue(arax.events);

@@ -162,7 +162,7 @@ static int pin(struct arax_buffer *ab, unsigned long nr)
 	pages = kvmalloc_array(nr, sizeof(*pages), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!pages)
 		return -ENOMEM;
-	err = memfd_pin(ab->memfd, pages, nr);
+	err = memfd_pin(ab->origin, pages, nr);
 	if (err) {
 		kvfree(pages);
 		return err;
@@ -212,20 +212,20 @@ static int import_locked(struct arax_buffer *ab, u64 bytes)
 	int err;
 
 	/* Whoever writes to it holds that for as long as the memory that he writes from is not there. */
-	if (down_read_killable(&file_inode(ab->memfd)->i_rwsem))
+	if (down_read_killable(&file_inode(ab->origin)->i_rwsem))
 		return -EINTR;
-	err = memfd_check(ab->memfd, &now);
+	err = memfd_check(ab->origin, &now);
 	/* The descriptor may have become another since it was charged. */
 	if (!err && now != bytes)
 		err = -EINVAL;
 	if (!err)
 		err = pin(ab, bytes >> PAGE_SHIFT);
 	if (!err) {
-		err = core_buffer_charge_more(ab->core, arax_pages_surplus(ab->memfd, bytes));
+		err = core_buffer_charge_more(ab->core, arax_pages_surplus(ab->origin, bytes));
 		if (err)
 			unpin(ab);
 	}
-	up_read(&file_inode(ab->memfd)->i_rwsem);
+	up_read(&file_inode(ab->origin)->i_rwsem);
 	return err;
 }
 
@@ -233,8 +233,8 @@ int arax_memfd_import(struct arax_buffer *ab, int fd, u64 bytes)
 {
 	int err;
 
-	ab->memfd = fget(fd);
-	if (!ab->memfd)
+	ab->origin = fget(fd);
+	if (!ab->origin)
 		return -EBADF;
 	err = import_locked(ab, bytes);
 	if (err)
@@ -246,7 +246,7 @@ int arax_memfd_import(struct arax_buffer *ab, int fd, u64 bytes)
 unpin:
 	unpin(ab);
 put:
-	fput(ab->memfd);
+	fput(ab->origin);
 	return err;
 }
 
@@ -254,5 +254,5 @@ void arax_memfd_release(struct arax_buffer *ab)
 {
 	unpin(ab);
 	/* Its last one takes the pages along. */
-	arax_file_put(ab->memfd);
+	arax_file_put(ab->origin);
 }

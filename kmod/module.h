@@ -58,6 +58,7 @@ struct arax {
 	struct workqueue_struct *wakes;		/* arax_client.wake */
 	struct workqueue_struct *events;	/* arax_signals.work */
 	struct workqueue_struct *graves;	/* arax_buffer.bury, memory of clients */
+	struct workqueue_struct *ends;		/* arax_buffer.end: some never end */
 };
 
 extern struct arax arax;
@@ -223,18 +224,21 @@ enum arax_backing {
 
 /*
  * The link's half of a core_buffer.  @file holds the pages, and is what the mediator gets;
- * its last reference ends the buffer.  With ARAX_BACKING_DMABUF it is the dma-buf's, and the
- * core's last user ends the buffer.
+ * its last reference ends the buffer.
  */
 struct arax_buffer {
 	struct core_buffer *core;
 	enum arax_backing backing;
 	struct file *file;
-	struct file *memfd;	/* what clients map; reference held */
+	struct file *origin;	/* a memfd, a dma-buf: what clients map; reference held.  Or NULL */
 	struct page **pins;	/* of the whole buffer, in order */
 	unsigned long nr_pins;
 	pid_t tgid;		/* of whoever made it */
 	struct work_struct bury;
+	/* Of a dma-buf, see imports.c */
+	struct work_struct end;
+	struct hlist_node ending;
+	struct list_head behind;
 };
 
 int arax_buffer_alloc(struct core_buffer *buf, const char *name, struct page **pages);
@@ -258,7 +262,16 @@ int arax_buffer_get(struct core_buffer *buf, struct arax_buffer_get *arg);
 
 #define ARAX_DMABUF	IS_ENABLED(CONFIG_DMA_SHARED_BUFFER)
 
+struct dma_buf;
+
 struct file *arax_dmabuf_export(struct arax_buffer *ab);
+bool arax_dmabuf_is_own(const struct dma_buf *dmabuf);
+/* Of one that is: its buffer, and with a reference that buffer's file. */
+struct arax_buffer *arax_dmabuf_home(const struct dma_buf *dmabuf, struct file **file);
+
+/* ------------------------------------------------------------------ */
+/* imports.c: the same                                                 */
+
 /* Sets *@own if the descriptor is one of our exports, else *@bytes. */
 int arax_dmabuf_inspect(int fd, struct arax_buffer **own, struct file **own_file, u64 *bytes);
 int arax_dmabuf_import(struct arax_buffer *ab, int fd, u64 bytes);

@@ -12,7 +12,7 @@ KTB       := $(B)/selftests/kernel
 KT_SHARED := $(addprefix $(KT)/,ktest.c client.c mediator.c tenant.c) selftests/system/tap.c
 
 # One program per subject; those of one file come with their own frame.
-KT_PROGRAMS := calls fields entries memory dmabuf faults shuffle rings timeline access quota death trace
+KT_PROGRAMS := calls fields entries memory dmabuf imports faults shuffle rings timeline access quota death trace
 KT_SINGLE   := smoke fail_nth stress
 # For a module of their own: params.sh runs them between two loads.
 KT_BETWEEN  := full limits
