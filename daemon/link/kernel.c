@@ -19,6 +19,8 @@
 #include "daemon/link/holdings.h"
 #include "daemon/link/kernel.h"
 #include "daemon/link/link.h"
+#include "daemon/link/patience.h"
+#include "daemon/link/wake.h"
 #include "daemon/log.h"
 #include "daemon/memory/guard.h"
 #include "daemon/memory/hostmap.h"
@@ -37,6 +39,7 @@ struct kernel_link {
 	size_t shared_bytes;
 	struct clist mapped;
 	struct holdings *holdings;
+	struct patience patience;	/* with whose buffers take long to map */
 	uint64_t weights_due;
 	uint32_t weights_at;
 	struct watch watch;
@@ -132,6 +135,28 @@ static void kernel_event(struct link *l, void *cookie, uint64_t ticks)
 {
 }
 
+/*
+ * A dma-buf's exporter may take its time, and so does whatever walks through all mappings of a file.
+ * No other thread could do it either: all wait for the lock of our address space meanwhile.
+ */
+static void *map_file(struct kernel_link *k, const struct arax_buffer_get *a)
+{
+	uint64_t now = poller_ns(k->link.poller), ns;
+	void *base;
+
+	if (!a->uid)
+		return filemap_map_untimed(a->fd, a->bytes);
+	if (patience_is_over(&k->patience, a->uid, now)) {
+		reason_set("buffers of user %u have taken araxd too long to map: later, or use those that are mapped",
+			   a->uid);
+		return NULL;
+	}
+	base = filemap_map(a->fd, a->bytes, &ns);
+	if (ns)
+		patience_spend(&k->patience, a->uid, ns, now);
+	return base;
+}
+
 static struct mapping *map_buffer(struct kernel_link *k, uint64_t id)
 {
 	struct arax_buffer_get a = { .size = sizeof(a), .id = id };
@@ -164,7 +189,9 @@ static struct mapping *map_buffer(struct kernel_link *k, uint64_t id)
 	kb->map.bytes = a.bytes;
 	kb->map.serial = mapping_serial();
 	kb->map.lazy = a.flags & ARAX_BUFFER_EXPLICIT;
-	kb->map.base = filemap_map_untimed(a.fd, a.bytes);
+	kb->map.base = map_file(k, &a);
+	if (!kb->map.base)
+		goto give;
 	if (kb->map.base == MAP_FAILED) {
 		err = -errno;
 		if (complaints_say_now(&k->not_mapped, a.uid, &unsaid))
@@ -424,6 +451,7 @@ int kernel_link_open(const char *path, bool take_over, struct holdings *holdings
 	if (!k)
 		return -ENOMEM;
 	clist_init(&k->mapped);
+	patience_init(&k->patience, wake_slowness());
 	k->holdings = holdings;
 	k->on_lost = on_lost;
 	k->arg = arg;
@@ -460,6 +488,7 @@ unmap:
 close:
 	close(k->fd);
 free:
+	patience_destroy(&k->patience);
 	free(k);
 	return err;
 }
@@ -490,5 +519,6 @@ void kernel_link_close(struct kernel_link *k)
 	munmap(k->shared, k->shared_bytes);
 	munmap(k->ring, k->ring_bytes);
 	close(k->fd);
+	patience_destroy(&k->patience);
 	free(k);
 }

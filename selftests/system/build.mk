@@ -95,7 +95,7 @@ test-system: $$(BUILT) $(SYSTEM_FILES) $(QUEUED_PLUGIN) $(SYSTEM_CUDA:%=$(B)/tes
 	@selftests/system/run.sh
 
 test-system-6.1 test-system-6.12 test-system-debug test-system-next: test-system-%: $$(BUILT) $(SYSTEM_FILES) \
-		$$(SYSTEM_32) $(QUEUED_PLUGIN) $(B)/kmod/%/arax.ko
+		$$(SYSTEM_32) $(QUEUED_PLUGIN) $(B)/kmod/%/arax.ko $(B)/kmod/%/borrower/borrower.ko
 	@selftests/system/guest.sh $*
 
 # The same on an araxd with a sanitizer in it; drivers leave memory at their end, and OpenCL's are

@@ -87,6 +87,7 @@ devices=(/arax/in-guest.sh\ {checked,'loss 0','loss 32M','last-loss 0','last-los
 # libgcc_s: pthread_cancel() opens it.
 rc=0
 scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
+	--module "build/kmod/$kernel/borrower/borrower.ko" \
 	--mem "$mem" --timeout 2400 --each 900 --tally "system/kernel-$kernel" \
 	--file build/bin/araxd:/arax/bin/araxd \
 	--file build/bin/arax:/arax/bin/arax \

@@ -108,6 +108,7 @@ coherent)
 	finish $?
 	;;
 mapped)
+	chmod 666 /dev/borrower
 	# shellcheck disable=SC3045 # busybox has it
 	ulimit -n 512
 	# shellcheck disable=SC2086 # the command is words

@@ -4,15 +4,18 @@
  * it is told to let go, or closed.  Its device reads and writes by DMA addresses: where the kernel
  * bounces them (swiotlb=force) that is no memory of the buffer's, as with one that is not coherent.
  */
+#include <linux/delay.h>
 #include <linux/dma-buf.h>
 #include <linux/dma-direct.h>
 #include <linux/dma-resv.h>
 #include <linux/iosys-map.h>
 #include <linux/miscdevice.h>
+#include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/platform_device.h>
 #include <linux/slab.h>
 #include <linux/version.h>
+#include <linux/vmalloc.h>
 
 #include "borrower.h"
 
@@ -21,6 +24,8 @@ MODULE_IMPORT_NS("DMA_BUF");
 #else
 MODULE_IMPORT_NS(DMA_BUF);
 #endif
+
+#define SLOW_MS	60
 
 static struct platform_device *device;
 
@@ -170,6 +175,7 @@ static int lent_mmap(struct dma_buf *dmabuf, struct vm_area_struct *vma)
 
 static void lent_release(struct dma_buf *dmabuf)
 {
+	vfree(dmabuf->priv);
 }
 
 static const struct dma_buf_ops without_mmap = {
@@ -185,22 +191,49 @@ static const struct dma_buf_ops with_mmap = {
 	.release	= lent_release,
 };
 
+static int slow_mmap(struct dma_buf *dmabuf, struct vm_area_struct *vma)
+{
+	msleep(SLOW_MS);
+	return remap_vmalloc_range(vma, dmabuf->priv, vma->vm_pgoff);
+}
+
+static const struct dma_buf_ops with_slow_mmap = {
+	.map_dma_buf	= lent_map,
+	.unmap_dma_buf	= lent_unmap,
+	.mmap		= slow_mmap,
+	.release	= lent_release,
+};
+
 static int lend(unsigned long kind)
 {
-	static const size_t sizes[] = { PAGE_SIZE, PAGE_SIZE + 1, 0 };
+	static const struct {
+		const struct dma_buf_ops *ops;
+		size_t size;
+	} kinds[] = {
+		[LEND_WITHOUT_MMAP] = { &without_mmap, PAGE_SIZE },
+		[LEND_ODD_SIZE] = { &with_mmap, PAGE_SIZE + 1 },
+		[LEND_EMPTY] = { &with_mmap, 0 },
+		[LEND_SLOW_MMAP] = { &with_slow_mmap, PAGE_SIZE },
+	};
 	DEFINE_DMA_BUF_EXPORT_INFO(info);
 	struct dma_buf *dmabuf;
+	void *memory;
 	int fd;
 
-	if (kind >= ARRAY_SIZE(sizes))
+	if (kind >= ARRAY_SIZE(kinds))
 		return -EINVAL;
-	info.ops = kind == LEND_WITHOUT_MMAP ? &without_mmap : &with_mmap;
-	info.size = sizes[kind];
+	memory = vmalloc_user(PAGE_SIZE);
+	if (!memory)
+		return -ENOMEM;
+	info.ops = kinds[kind].ops;
+	info.size = kinds[kind].size;
 	info.flags = O_RDWR;
-	info.priv = device;
+	info.priv = memory;
 	dmabuf = dma_buf_export(&info);
-	if (IS_ERR(dmabuf))
+	if (IS_ERR(dmabuf)) {
+		vfree(memory);
 		return PTR_ERR(dmabuf);
+	}
 	fd = dma_buf_fd(dmabuf, O_CLOEXEC);
 	if (fd < 0)
 		dma_buf_put(dmabuf);

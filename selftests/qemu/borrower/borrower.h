@@ -22,6 +22,6 @@
 #define BORROW_END	_IO('b', 11)
 #define BORROW_LEND	_IO('b', 12)	/* a descriptor of a dma-buf of the borrower's own: */
 
-enum { LEND_WITHOUT_MMAP, LEND_ODD_SIZE, LEND_EMPTY };
+enum { LEND_WITHOUT_MMAP, LEND_ODD_SIZE, LEND_EMPTY, LEND_SLOW_MMAP };
 
 #endif
