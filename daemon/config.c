@@ -83,7 +83,7 @@ static int check_int(cfg_t *cfg, cfg_opt_t *opt)
 
 static const char *const level_words[] = { "err", "warning", "notice", "info", "debug", NULL };
 static const char *const format_words[] = { "auto", "journal", "time", "plain", NULL };
-static const char *const link_words[] = { "auto", "kernel", "broker", NULL };
+static const char *const link_words[] = { "auto", "kernel", "broker", "both", NULL };
 
 #define POLICY_NAME(c_name, name) name,
 static const char *const policy_words[] = { SCHED_POLICIES(POLICY_NAME) NULL };

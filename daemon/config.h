@@ -14,7 +14,7 @@
 
 #include "daemon/log.h"
 
-enum config_link { CONFIG_LINK_AUTO, CONFIG_LINK_KERNEL, CONFIG_LINK_BROKER };
+enum config_link { CONFIG_LINK_AUTO, CONFIG_LINK_KERNEL, CONFIG_LINK_BROKER, CONFIG_LINK_BOTH };
 
 struct config_list {
 	size_t count;

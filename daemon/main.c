@@ -146,7 +146,8 @@ static int open_broker(struct daemon *d)
 	char path[256];
 	int err;
 
-	if (d->options.no_broker || d->config.link.kind == CONFIG_LINK_KERNEL)
+	if (d->broker || d->options.no_broker || d->config.link.kind == CONFIG_LINK_KERNEL ||
+	    (d->kernel && d->config.link.kind == CONFIG_LINK_AUTO))
 		return 0;
 	err = options_socket(&d->options, d->config.link.socket, path, sizeof(path));
 	if (err) {
@@ -188,7 +189,7 @@ static int open_kernel(struct daemon *d)
 		return 0;
 	err = kernel_link_open(CONTROL_DEVICE, d->options.take_over, d->holdings, on_lost, d,
 			       &d->kernel);
-	if (err == -ENOENT && d->broker && d->config.link.kind == CONFIG_LINK_AUTO) {
+	if (err == -ENOENT && !d->options.no_broker && d->config.link.kind != CONFIG_LINK_KERNEL) {
 		log_info("no module: serving the socket only", log_str("path", CONTROL_DEVICE));
 		return 0;
 	}
@@ -197,9 +198,29 @@ static int open_kernel(struct daemon *d)
 	return err;
 }
 
-/* Options leave out one, the configuration the other. */
-static int check_links(const struct daemon *d)
+/*
+ * Both only where that is asked for: each link has books of its own, and who uses both has each
+ * limit twice.
+ */
+static int open_links(struct daemon *d)
 {
+	int err = 0;
+
+	/* First what another instance would hold. */
+	if (d->config.link.kind == CONFIG_LINK_BOTH)
+		err = open_broker(d);
+	if (!err)
+		err = open_kernel(d);
+	if (!err)
+		err = open_broker(d);
+	if (err)
+		return err;
+	if (d->kernel && !d->broker && d->config.link.kind == CONFIG_LINK_AUTO)
+		log_info("no socket: the module serves all", log_str("both", "link.kind = both"));
+	if (d->broker && d->kernel)
+		log_notice("both links are served: limits of tenants hold on each by itself",
+			   log_str("remedy", "link.kind = auto"));
+	/* Options may leave out one, the configuration the other. */
 	if (d->broker || d->kernel)
 		return 0;
 	log_err("no link is left: see link.kind");
@@ -331,12 +352,7 @@ static int open_all(struct daemon *d)
 	d->holdings = holdings_create(&limits);
 	if (!d->holdings)
 		return -ENOMEM;
-	/* First what another instance would hold. */
-	err = open_broker(d);
-	if (!err)
-		err = open_kernel(d);
-	if (!err)
-		err = check_links(d);
+	err = open_links(d);
 	if (!err)
 		err = cgroups_open(&d->config);
 	if (!err)
@@ -350,10 +366,11 @@ static int open_all(struct daemon *d)
 		err = guard_init();
 	if (!err && d->options.trace)
 		err = start_trace(d);
-	if (!err && d->broker)
-		err = poller_add_link(d->poller, broker_link(d->broker));
+	/* The module first: what it knows of a tenant counts. */
 	if (!err && d->kernel)
 		err = poller_add_link(d->poller, kernel_link_link(d->kernel));
+	if (!err && d->broker)
+		err = poller_add_link(d->poller, broker_link(d->broker));
 	if (!err)
 		err = keep_models(d);
 	/* Before anybody is served. */

@@ -880,16 +880,29 @@ static uint32_t online_cpus(void)
 	return n > 0 ? (uint32_t)n : 1;
 }
 
-/* A tenant's first task: what do the links know of it? */
-static bool tenant_of(void *arg, struct sched_tenant *t)
+/* The first link that knows of a tenant, with what it knows; NULL: none does. */
+static const struct link *link_that_knows(struct poller *p, struct sched_tenant *t)
 {
-	struct poller *p = arg;
 	uint32_t i;
 
 	for (i = 0; i < p->nr_links; i++)
 		if (p->links[i]->ops->tenant && p->links[i]->ops->tenant(p->links[i], t))
-			return true;
-	return false;
+			return p->links[i];
+	return NULL;
+}
+
+/* A tenant's first task: what do the links know of it? */
+static bool tenant_of(void *arg, struct sched_tenant *t)
+{
+	return link_that_knows(arg, t);
+}
+
+void poller_tell_tenant(struct poller *p, const struct link *l, const struct sched_tenant *t)
+{
+	struct sched_tenant first = { .id = t->id };
+
+	if (l == p->links[0] || link_that_knows(p, &first) == l)
+		sched_tenant_set(p->sched, t);
 }
 
 /* Who has much more to come may be later with one task: see sched.h. */

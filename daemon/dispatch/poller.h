@@ -253,6 +253,12 @@ static inline uint64_t poller_ns(const struct poller *p)
 	return ticks_ns(&p->ticks, p->now);
 }
 
+/*
+ * (poller) What @l knows of a tenant, for the scheduler.  The link that was added first and knows
+ * that tenant is the one that counts.
+ */
+void poller_tell_tenant(struct poller *p, const struct link *l, const struct sched_tenant *t);
+
 /* (poller) Those that have changed. */
 void poller_publish_devices(struct poller *p);
 

@@ -253,7 +253,7 @@ static int fd_out(struct conn *c, uint32_t nr, union core_args *a, bool *own)
 
 struct part_work {
 	struct work work;
-	struct sched *sched;
+	struct link *link;
 	struct sched_tenant tenant;
 };
 
@@ -261,7 +261,7 @@ static void part_now(struct work *w)
 {
 	struct part_work *pw = (void *)w;
 
-	sched_tenant_set(pw->sched, &pw->tenant);
+	poller_tell_tenant(pw->link->poller, pw->link, &pw->tenant);
 	free(pw);
 }
 
@@ -286,7 +286,7 @@ static void tell_part(struct broker *b, const struct arax_limit *l)
 	core_tenant_put(b->core, t);
 	core_mutex_unlock(&b->core->lock);
 	pw->work.run = part_now;
-	pw->sched = b->link.poller->sched;
+	pw->link = &b->link;
 	poller_post(b->link.poller, &pw->work);
 }
 

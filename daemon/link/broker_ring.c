@@ -447,7 +447,7 @@ static void broker_weights(struct link *l)
 		core_mutex_unlock(&b->core->lock);
 		if (!t)
 			return;
-		sched_tenant_set(l->poller->sched, &told);
+		poller_tell_tenant(l->poller, l, &told);
 		id = told.id + 1;
 	} while (id);
 }

@@ -378,7 +378,7 @@ static void kernel_weights(struct link *l)
 	for (i = 0; i < n; i++) {
 		t.id = known[i];
 		if (kernel_tenant(l, &t))
-			sched_tenant_set(l->poller->sched, &t);
+			poller_tell_tenant(l->poller, l, &t);
 	}
 	if (!k->weights_at)
 		k->weights_due = now + WEIGHTS_NS;

@@ -121,7 +121,7 @@ static const struct {
 	{ "log {\n  levle = debug\n}\n", "x.conf:2: no such option 'levle'" },
 	{ "log { level = loud }", "x.conf:1: level = \"loud\": must be one of err, warning" },
 	{ "log { format = xml }", "must be one of auto, journal, time, plain" },
-	{ "link { kind = usb }", "must be one of auto, kernel, broker" },
+	{ "link { kind = usb }", "must be one of auto, kernel, broker, both" },
 	{ "sched {\n policy = best }", "x.conf:2: policy = \"best\": must be one of eft, fair" },
 	{ "sched { models = rel }", "must be an absolute path or none" },
 	{ "link { socket = \"rel\" }", "must be an absolute path" },

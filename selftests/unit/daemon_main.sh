@@ -207,6 +207,18 @@ ok $? "and an older one of devices alone"
 grep -q 'told of 0 tenants' "$dir/log" && grep -q 'kernel link lost call=fetch' "$dir/log"
 ok $? "which goes on where it does not know how tenants wait"
 
+# Each link has limits of its own: there are two only for who wants that.
+for kind in auto both; do
+	printf 'link { kind = %s }\nsched { models = none }\n' $kind >"$dir/conf"
+	LD_PRELOAD=$(realpath "$fake_module") timeout -s KILL 60 "$araxd" --config "$dir/conf" --socket "$sock" \
+		--tenants "$dir/tenants.d" 2>"$dir/log.$kind"
+done
+grep -q 'attached to the module' "$dir/log.auto" && grep -q 'no socket' "$dir/log.auto" && ! grep -q 'listening' "$dir/log.auto"
+ok $? "link.kind = auto: no socket where there is the module"
+grep -q 'attached to the module' "$dir/log.both" && grep -q "listening socket=$sock" "$dir/log.both" &&
+	grep -q 'both links are served.*remedy=' "$dir/log.both"
+ok $? "link.kind = both: both, and it is said what that means"
+
 # Workers' cgroups: where the administrator says, or below what systemd has delegated.
 echo 'worker { cgroup = "/nowhere/at/all" }' >"$dir/conf"
 "$araxd" --user --socket "$sock" --config "$dir/conf" 2>"$dir/log"
