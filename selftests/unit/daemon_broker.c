@@ -2829,6 +2829,72 @@ START_TEST(links_count_for_themselves)
 }
 END_TEST
 
+/* Of one tenant: how often the scheduler was told that weight, or another one. */
+static atomic_ullong watched_tenant;
+static atomic_uint told_so, told_otherwise;
+
+#define WEIGHT	300u
+
+int __real_sched_tenant_set(struct sched *s, const struct sched_tenant *t);
+int __wrap_sched_tenant_set(struct sched *s, const struct sched_tenant *t);
+
+int __wrap_sched_tenant_set(struct sched *s, const struct sched_tenant *t)
+{
+	if (t->id == watched_tenant) {
+		if (t->weight == WEIGHT)
+			told_so++;
+		else
+			told_otherwise++;
+	}
+	return __real_sched_tenant_set(s, t);
+}
+
+static bool is_filled(uint32_t q, uint32_t h)
+{
+	struct arax_completion done;
+
+	client_fill(&c, q, h, PAGE, 1, 1);
+	return client_completion(&c, &done);
+}
+
+/* It is told again and again while there is something to do. */
+static bool comes_to_be_told(uint32_t times, uint32_t q, uint32_t h)
+{
+	return comes_true(is_filled(q, h) && told_so >= times, 1000);
+}
+
+/* A tenant of two links has the part of the first one, whatever the other goes on to tell. */
+START_TEST(the_first_links_part_counts)
+{
+	struct core_tenant *t;
+	struct client other;
+	struct core *core;
+	uint32_t q, h;
+
+	down();
+	d = daemon_up_twice("");
+	client_open(&c, daemon_path(d));
+	ready(4);
+	client_open(&other, daemon_second_path(d));
+	ck_assert_int_eq(client_init(&other, 8), 0);
+	core = ((struct broker *)daemon_poller(d)->links[0])->core;
+	core_mutex_lock(&core->lock);
+	t = core_tenant_from(core->tenants, 0);
+	ck_assert_ptr_nonnull(t);
+	t->weight = WEIGHT;
+	watched_tenant = t->id;
+	core_mutex_unlock(&core->lock);
+	q = client_queue(&c, 0);
+	h = client_buffer(&c, PAGE, NULL, NULL);
+	/* What it was told a moment before may still be on its way. */
+	ck_assert(comes_to_be_told(1, q, h));
+	told_otherwise = 0;
+	ck_assert(comes_to_be_told(told_so + 3, q, h));
+	ck_assert_uint_eq(told_otherwise, 0);
+	client_close(&other);
+}
+END_TEST
+
 /* It fills its eventfd and makes it block: that is the end of it, of nobody else. */
 START_TEST(hostile_eventfd)
 {
@@ -4191,6 +4257,7 @@ int main(void)
 	tcase_add_test(t, a_long_task_blocks_nobody);
 	tcase_add_loop_test(t, many_long_tasks_block_nobody, 0, 2);
 	tcase_add_test(t, links_count_for_themselves);
+	tcase_add_test(t, the_first_links_part_counts);
 	tcase_add_test(t, hostile_eventfd);
 	tcase_add_test(t, stops_with_clients);
 	tcase_add_test(t, no_file_is_replaced);
