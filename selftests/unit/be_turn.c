@@ -441,6 +441,44 @@ START_TEST(ends_running)
 }
 END_TEST
 
+/* As a load does that is tried on other devices as well. */
+static struct runner *other_runner;
+
+static int try_elsewhere(struct runner_task *t)
+{
+	struct task *k = (struct task *)((char *)t - offsetof(struct task, t));
+	struct runner_task trial = { .kernel = k->t.kernel, .flags = RUNNER_TRY, .uid = TENANT,
+				     .gid = TENANT_GID, .most_ns = 20000 * MS, .turn = &k->turn };
+
+	return runner_try(other_runner, &trial);
+}
+
+/* Whose workers are all busy: it waits for one there, and is not kept waiting. */
+START_TEST(ends_at_another_device)
+{
+	struct task *busy = make_task("test_until"), *k = make_task("test_error_data");
+	uint64_t began;
+
+	config.worker.max = 1;
+	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &other_runner), 0);
+	runner_submit(other_runner, &busy->t);
+	await_change(&busy->b.data[COUNT]);
+	k->t.flags = RUNNER_ENTER_ONLY;
+	k->t.enter = try_elsewhere;
+	runner_submit(runner, &k->t);
+	ck_assert(comes_true(atomic_load(&k->turn.pool) == other_runner, 10000));
+	usleep(20000);
+	ck_assert_int_eq(k->done, 0);
+	began = now_ns();
+	runner_end(runner, &k->turn);
+	ck_assert_int_eq(finish(k), -ECANCELED);
+	ck_assert_uint_lt(now_ns() - began, 10000 * MS);
+	stop(busy);
+	ck_assert_int_eq(finish(busy), 0);
+	runner_destroy(other_runner);
+}
+END_TEST
+
 /*
  * A task that hangs and is parked, whose time or deadline is @ms: twice that as often as it is
  * over before it could be parked, and that is said in *@ms.
@@ -962,6 +1000,7 @@ int main(void)
 	tcase_add_test(t, several_stand_aside);
 	tcase_add_test(t, ends_parked);
 	tcase_add_test(t, ends_running);
+	tcase_add_test(t, ends_at_another_device);
 	tcase_add_test(t, deadline_passes_while_parked);
 	tcase_add_test(t, time_stands_still_as_well);
 	tcase_add_test(t, unheard_it_makes_way);
