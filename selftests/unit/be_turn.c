@@ -796,6 +796,51 @@ START_TEST(others_lock_no_folder)
 }
 END_TEST
 
+static int descriptors(void)
+{
+	struct dirent *e;
+	DIR *d = opendir("/proc/self/fd");
+	int n = 0;
+
+	while ((e = readdir(d)))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* Any number of them can be kept from ending, by who traces them: they have no descriptors. */
+static void assert_lingers(int folders_of_it)
+{
+	siginfo_t info;
+	int lingers;
+
+	log_max_level = 0;
+	runner_destroy(runner);
+	config.worker.program = strdup("build/test/worker-traced");
+	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+	ck_assert_int_eq(finish(begin("test_error_data", false)), -EAGAIN);
+	lingers = descriptors();
+	ck_assert_int_eq(waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT), 0);
+	if (folders_of_it)
+		ck_assert_int_eq(folders(), folders_of_it);
+	ck_assert(comes_true(waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT), 10000));
+	if (folders_of_it)
+		ck_assert(comes_true(!folders(), 2000));
+	ck_assert_int_eq(lingers, descriptors());
+}
+
+START_TEST(can_not_be_killed)
+{
+	assert_lingers(0);
+}
+END_TEST
+
+START_TEST(can_not_be_killed_in_its_cgroup)
+{
+	assert_lingers(1);
+}
+END_TEST
+
 START_TEST(destroyed_while_parked)
 {
 	struct task *k = park("test_until"), *queued;
@@ -1007,6 +1052,7 @@ int main(void)
 	tcase_add_test(t, unheard_it_can_not_have_ended);
 	tcase_add_test(t, killed_while_parked);
 	tcase_add_test(t, destroyed_while_parked);
+	tcase_add_test(t, can_not_be_killed);
 	tcase_add_test(t, no_more_of_anything);
 	tcase_add_test(t, no_thread_no_way);
 	tcase_add_test(t, no_lane_no_way);
@@ -1031,6 +1077,7 @@ int main(void)
 	tcase_add_test(cg, unheard_it_makes_way);
 	tcase_add_test(cg, killed_while_parked);
 	tcase_add_test(cg, cgroups_go_with_their_workers);
+	tcase_add_test(cg, can_not_be_killed_in_its_cgroup);
 	tcase_add_test(cg, what_others_left_is_ended);
 	tcase_add_test(cg, no_descriptor_for_a_cgroup);
 	tcase_add_test(cg, no_place_for_cgroups);
