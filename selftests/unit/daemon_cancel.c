@@ -582,6 +582,46 @@ START_TEST(what_no_device_runs_is_its_programs)
 }
 END_TEST
 
+static void note_mapping(struct mapping *m, void *arg)
+{
+	*(struct mapping **)arg = m;
+}
+
+static int no_buffer;
+
+static struct mapping *map_nothing(struct link *l, uint64_t buffer)
+{
+	(void)buffer;
+	l->map_err = no_buffer;
+	return NULL;
+}
+
+/* As the module says that it was revoked when the task had been taken already. */
+START_TEST(a_buffer_is_revoked_before_it_is_mapped)
+{
+	static struct link_ops ops;
+	struct link *l = daemon_poller(d)->links[0];
+	uint32_t buffer = client_buffer(&a, PAGE, NULL, NULL);
+	struct mapping *m = NULL;
+
+	daemon_enter(d);
+	ops = *l->ops;
+	ops.map = map_nothing;
+	l->ops = &ops;
+	no_buffer = _i ? -ESTALE : -EMFILE;
+	mappings_each(&l->mappings, note_mapping, &m);
+	ck_assert_ptr_nonnull(m);
+	mapping_clear(&l->mappings, m->id);
+	daemon_leave(d);
+	add(buffer, 1);
+	ends(1, _i ? -ESTALE : -EFAULT);
+	daemon_enter(d);
+	ck_assert_int_eq(mapping_set(&l->mappings, m), 0);
+	daemon_leave(d);
+	ck_assert_uint_eq(launches(), 0);
+}
+END_TEST
+
 static bool lose_late, ending;
 
 void __real_memory_lose(struct memory *m, uint32_t device);
@@ -927,6 +967,7 @@ int main(void)
 	tcase_add_loop_test(t, it_has_run, 0, 2);
 	tcase_add_test(t, araxd_ends_meanwhile);
 	tcase_add_loop_test(t, what_no_device_runs_is_its_programs, 0, 2);
+	tcase_add_loop_test(t, a_buffer_is_revoked_before_it_is_mapped, 0, 2);
 	tcase_add_test(t, a_kernel_rests_for_who_was_declined);
 	tcase_add_loop_test(t, it_is_said_what_becomes_of_a_device, 0, 2);
 	tcase_add_test(t, a_device_waits_for_a_thread);
