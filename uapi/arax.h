@@ -588,7 +588,7 @@ enum arax_import {
  *		EFAULT if memory at @address can't be pinned for writing
  * @fd:		source; -1 for ARAX_IMPORT_USER
  * @address:	page-aligned, ARAX_IMPORT_USER only
- * @bytes:	ARAX_IMPORT_USER: in; else out
+ * @bytes:	ARAX_IMPORT_USER: in; else out: whole pages
  * @handle, @map_offset: out, as for create (no mapping for user memory)
  */
 struct arax_buffer_import {

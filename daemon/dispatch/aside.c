@@ -147,6 +147,7 @@ void aside_begin(struct run *run)
 	atomic_store_explicit(&a->turn.ran_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&a->turn.want, RUNNER_WANT_NOTHING, memory_order_relaxed);
 	atomic_store_explicit(&a->turn.refused, false, memory_order_relaxed);
+	atomic_store_explicit(&a->turn.pool, NULL, memory_order_relaxed);
 	a->turn.paused_ns = 0;
 	a->turn.past_ns = 0;
 	a->since = run->start;

@@ -328,6 +328,11 @@ static int share_built(struct run *run, uint32_t device, uint64_t deadline_ns)
 	return -ENOEXEC;
 }
 
+static bool is_unwanted(const struct run *run)
+{
+	return run->rt.turn && runner_is_ended(run->rt.turn);
+}
+
 /* For this device, or it fails; and for what others there are of the kind. */
 static int build(struct run *run)
 {
@@ -335,10 +340,12 @@ static int build(struct run *run)
 	uint64_t deadline = monotonic_ns() + BUILD_S * 1000000000ull;
 	int err = build_for(run, run->device, deadline);
 
-	for (uint32_t i = 0; !err && i < p->nr_devs; i++)
+	for (uint32_t i = 0; !err && !is_unwanted(run) && i < p->nr_devs; i++)
 		if (i != run->device && runs(&p->devs[i], run->load->module->kind) &&
 		    share_built(run, i, deadline))
 			build_for(run, i, deadline);
+	if (!err && is_unwanted(run))
+		err = -ECANCELED;
 	if (!err)
 		run->load->why[0] = '\0';
 	return err;

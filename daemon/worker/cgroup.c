@@ -26,6 +26,7 @@
 struct worker_cgroup {
 	char name[32];
 	int dir, procs, freeze;
+	bool rests;
 };
 
 /* Written before there are threads that have workers. */
@@ -202,19 +203,35 @@ bool worker_cgroup_freeze(struct worker_cgroup *cg, bool frozen)
 	return cg && pwrite(cg->freeze, frozen ? "1" : "0", 1, 0) == 1;
 }
 
+static void close_all(struct worker_cgroup *cg)
+{
+	int *const fds[] = { &cg->dir, &cg->procs, &cg->freeze };
+
+	for (int i = 0; i < 3; i++) {
+		if (*fds[i] >= 0)
+			close(*fds[i]);
+		*fds[i] = -1;
+	}
+}
+
+void worker_cgroup_rest(struct worker_cgroup *cg)
+{
+	if (!cg)
+		return;
+	close_all(cg);
+	cg->rests = true;
+}
+
 void worker_cgroup_end(struct worker_cgroup *cg)
 {
 	if (!cg)
 		return;
+	if (cg->rests)
+		cg->dir = openat(top, cg->name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (cg->dir >= 0)
 		remove_cgroup(cg->dir, cg->name);
-	else	/* Without a descriptor nothing has entered it. */
+	else	/* Without a descriptor nothing has entered it, or what had has ended. */
 		unlinkat(top, cg->name, AT_REMOVEDIR);
-	for (int i = 0; i < 3; i++) {
-		const int fds[] = { cg->dir, cg->procs, cg->freeze };
-
-		if (fds[i] >= 0)
-			close(fds[i]);
-	}
+	close_all(cg);
 	free(cg);
 }

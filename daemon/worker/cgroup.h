@@ -36,6 +36,9 @@ int worker_cgroup_procs(const struct worker_cgroup *cg);
 /* All of it stands still soon, whatever signals it gets but SIGKILL; or goes on.  False: it can't. */
 bool worker_cgroup_freeze(struct worker_cgroup *cg, bool frozen);
 
+/* Nothing is done with it until its end, which may be long in coming: it has no descriptors meanwhile. */
+void worker_cgroup_rest(struct worker_cgroup *cg);
+
 /* Kill what is in it still, and remove it.  May take some milliseconds. */
 void worker_cgroup_end(struct worker_cgroup *cg);
 

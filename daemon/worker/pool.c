@@ -287,10 +287,14 @@ static int await_room(struct runner *r, uint64_t deadline_ns)
  * Where all places are taken by others that are busy, it waits.
  */
 static int take_place(struct runner *r, const struct worker_key *key, uint64_t deadline_ns,
-		      const struct runner_turn *turn, struct worker **worker)
+		      struct runner_turn *turn, struct worker **worker)
 {
 	struct worker *old;
 	int err;
+
+	/* seq_cst: before the look at what it wants; pairs with runner_end(). */
+	if (turn)
+		atomic_store(&turn->pool, r);
 
 	while (!(*worker = take_idle(r, key)) && r->nr_workers >= r->max_workers) {
 		old = find_idle(r, NULL);
@@ -299,7 +303,7 @@ static int take_place(struct runner *r, const struct worker_key *key, uint64_t d
 			let_end(r, old);
 			continue;
 		}
-		if (turn && atomic_load(&turn->want) == RUNNER_WANT_END) {
+		if (turn && runner_is_ended(turn)) {
 			/* That there is room may have been told to this one. */
 			pthread_cond_signal(&r->room);
 			return -ECANCELED;

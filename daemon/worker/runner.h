@@ -60,6 +60,8 @@ struct runner_buffer {
 	int pad;
 };
 
+struct runner;
+
 /**
  * struct runner_turn - by which a task that runs in a worker makes way for others
  *
@@ -76,7 +78,7 @@ struct runner_buffer {
  * @paused_ns:	out, once it is done: how long it stood still
  * @want:	enum runner_want
  * @refused:	it could not make way: for whoever asked to take back
- * @waits, @past_ns: the runner's
+ * @waits, @past_ns, @pool: the runner's
  */
 struct runner_turn {
 	uint64_t slice_ns;
@@ -88,6 +90,7 @@ struct runner_turn {
 	_Atomic bool refused;
 	bool waits;			/* under the runner's lock */
 	uint64_t past_ns;
+	_Atomic(struct runner *) pool;	/* whose workers it has waited for: of others, too */
 };
 
 enum runner_want { RUNNER_WANT_NOTHING, RUNNER_WANT_WAY, RUNNER_WANT_END };
@@ -197,8 +200,6 @@ struct runner_task {
 
 #define RUNNER_LATE	8u
 
-struct runner;
-
 struct runner_stats {
 	uint64_t runs;			/* in this process, without RUNNER_INLINE */
 	uint64_t worker_runs;
@@ -297,8 +298,15 @@ bool runner_is_usual(const struct runner *r, const struct runner_task *t);
 void runner_make_way(struct runner_turn *turn);
 /* It was parked: it goes on.  The caller sees to it that it has a lane, if it is to have one. */
 void runner_go_on(struct runner *r, struct runner_turn *turn);
-/* Nobody wants it: what it has in a worker ends soon with -ECANCELED, parked or not. */
+/*
+ * Nobody wants it: what it has in a worker, or waits for one for, ends soon with -ECANCELED, parked or
+ * not.  @r: of its lane; the worker may be another runner's, which is there still.
+ */
 void runner_end(struct runner *r, struct runner_turn *turn);
+static inline bool runner_is_ended(const struct runner_turn *turn)
+{
+	return atomic_load(&turn->want) == RUNNER_WANT_END;
+}
 
 /*
  * The buffer is going: workers unmap it before their next launch.  No task that

@@ -42,22 +42,24 @@ void runner_go_on(struct runner *r, struct runner_turn *turn)
 
 void runner_end(struct runner *r, struct runner_turn *turn)
 {
+	struct runner *pool;
+
 	pthread_mutex_lock(&r->lock);
 	atomic_store(&turn->want, RUNNER_WANT_END);
 	signal_waiting(r, turn);
-	/* Or it has no worker yet. */
-	pthread_cond_broadcast(&r->room);
 	pthread_mutex_unlock(&r->lock);
+	/* Or it has no worker yet.  seq_cst: pairs with take_place(). */
+	pool = atomic_load(&turn->pool);
+	if (!pool)
+		return;
+	pthread_mutex_lock(&pool->lock);
+	pthread_cond_broadcast(&pool->room);
+	pthread_mutex_unlock(&pool->lock);
 }
 
 static void set_ran(struct runner_turn *turn, uint64_t ns)
 {
 	atomic_store_explicit(&turn->ran_ns, turn->past_ns + ns, memory_order_relaxed);
-}
-
-static bool is_over(const struct runner_turn *turn)
-{
-	return atomic_load(&turn->want) == RUNNER_WANT_END;
 }
 
 /* Until it may go on (0), its end, or @until_ns, if not 0: -ETIMEDOUT. */
@@ -73,11 +75,11 @@ static int await_turn(struct runner_turn *turn, uint64_t until_ns)
 
 	pthread_mutex_lock(&r->lock);
 	me->turn = turn;
-	while (!err && turn->waits && !r->ending && !is_over(turn))
+	while (!err && turn->waits && !r->ending && !runner_is_ended(turn))
 		err = -(until_ns ? pthread_cond_timedwait(&me->cond, &r->lock, &until) :
 				   pthread_cond_wait(&me->cond, &r->lock));
 	me->turn = NULL;
-	if (is_over(turn))
+	if (runner_is_ended(turn))
 		err = -ECANCELED;
 	pthread_mutex_unlock(&r->lock);
 	return err;

@@ -42,7 +42,7 @@ struct worker {
 	struct worker_link link;
 	struct worker_key key;
 	pid_t pid;
-	int pidfd, socket, reply;
+	int pidfd, socket, reply;	/* -1, all: see let_go() */
 	bool reaped;
 	bool hangs;			/* it was waited for in vain */
 	bool spin;			/* in the present launch */
@@ -191,11 +191,12 @@ static int send_waiting(struct worker *w, const struct worker_msg *msg, int fd,
 /* ------------------------------------------------------------------ */
 /* Life and death                                                        */
 
+/* Without a descriptor: now, as it is waited for no more. */
 static bool wait_exit(struct worker *w, int timeout_ms)
 {
 	struct pollfd p = { .fd = w->pidfd, .events = POLLIN };
 
-	return poll(&p, 1, timeout_ms) == 1;
+	return w->pidfd < 0 || poll(&p, 1, timeout_ms) == 1;
 }
 
 /* The worker has ended: how? */
@@ -206,7 +207,11 @@ static enum worker_fate reap(struct worker *w, int *signal)
 	memset(&info, 0, sizeof(info));
 	*signal = 0;
 	/* One that somebody traces is there as long as he wants. */
-	if (w->reaped || waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG) || !info.si_pid)
+	if (w->reaped)
+		return WORKER_GONE;
+	/* Until then its number is nobody else's. */
+	if (waitid(w->pidfd < 0 ? P_PID : P_PIDFD, (id_t)(w->pidfd < 0 ? w->pid : w->pidfd), &info,
+		   WEXITED | WNOHANG) || !info.si_pid)
 		return WORKER_GONE;
 	w->reaped = true;
 	if (info.si_code == CLD_EXITED)
@@ -321,16 +326,28 @@ static enum worker_fate kill_and_reap(struct worker *w, int *signal)
 	return fate;
 }
 
-static void close_all(struct worker *w)
+/*
+ * Nothing is done with it but to reap it.  Who can keep it from ending can do so with any number of
+ * them: what they have here is not to be as many descriptors.
+ */
+static void let_go(struct worker *w)
 {
-	const int fds[] = { w->pidfd, w->socket, w->reply };
+	int *const fds[] = { &w->pidfd, &w->socket, &w->reply };
 
-	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
-	worker_cgroup_end(w->cgroup);
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+		if (*fds[i] >= 0)
+			close(*fds[i]);
+		*fds[i] = -1;
+	}
 	if (w->slot)
 		munmap(w->slot, sizeof(*w->slot));
+	w->slot = NULL;
+}
+
+static void close_all(struct worker *w)
+{
+	let_go(w);
+	worker_cgroup_end(w->cgroup);
 	idmap_free(&w->buffers);
 	idmap_free(&w->kernels);
 	idmap_free(&w->images);
@@ -353,8 +370,11 @@ bool worker_end(struct worker *w, bool wait)
 	if (!wait && !w->reaped && !wait_exit(w, 0))
 		return false;
 	kill_and_reap(w, &signal);
-	if (!w->reaped)
+	if (!w->reaped) {
+		let_go(w);
+		worker_cgroup_rest(w->cgroup);
 		return false;
+	}
 	close_all(w);
 	return true;
 }

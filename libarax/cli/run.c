@@ -499,20 +499,28 @@ static int take_options(const struct command *self, int argc, char **argv, struc
 
 enum found {
 	FOUND_NOTHING,		/* arax_error_text() says why */
+	FOUND_CLOSED,		/* likewise; there is one, which this program can't have */
 	FOUND_MODULE,		/* /dev/arax, and no daemon that would run a task */
 	FOUND_DAEMON,
 };
+
+/* Nobody answers: a module that is gone, or an araxd that has left its socket. */
+static bool is_absence(int err)
+{
+	return err == -ENOENT || err == -ECONNREFUSED || err == -ENXIO || err == -ENODEV;
+}
 
 /* @link: as in arax_options; ARAX_LINK overrides it. */
 static enum found look_for(const char *link)
 {
 	struct arax_options o = { .size = sizeof(o), .flags = ARAX_OPEN_QUERY, .link = link };
 	struct arax_info info = { 0 };
-	enum found found = FOUND_NOTHING;
+	enum found found = FOUND_CLOSED;
 	struct arax *ax;
+	int err = arax_open(&ax, &o);
 
-	if (arax_open(&ax, &o))
-		return FOUND_NOTHING;
+	if (err)
+		return is_absence(err) ? FOUND_NOTHING : FOUND_CLOSED;
 	if (!arax_get_info(ax, &info))
 		found = info.epoch ? FOUND_DAEMON : FOUND_MODULE;
 	arax_close(ax);
@@ -558,6 +566,13 @@ static int run(const struct command *self, int argc, char **argv)
 	}
 	if (asked)
 		return cli_fail(NULL);
+	/* Another one would have none of the devices that are in use, and none of the limits. */
+	if (found == FOUND_CLOSED) {
+		fprintf(stderr, "arax: %s\n"
+			"arax: not starting a private araxd beside that one: --private does\n",
+			arax_error_text());
+		return EXIT_FAILED;
+	}
 	if (found == FOUND_MODULE)
 		fprintf(stderr, "arax: no araxd is attached to /dev/arax: starting a private one\n");
 	return run_private(argv + i, &p);

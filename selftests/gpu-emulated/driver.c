@@ -546,6 +546,7 @@ EXPORT ERROR AS(cuMemHostRegister_v2, hipHostRegister)(void *p, size_t bytes, un
 EXPORT ERROR AS(cuMemHostUnregister, hipHostUnregister)(void *p)
 {
 	BEGIN();
+	wait_while(EMULATED_NO_UNREGISTER);
 	for (int i = 0; i < 64; i++)
 		if (gpu.hosts[i].page == p) {
 			gpu.hosts[i].page = NULL;

@@ -66,11 +66,13 @@ enum emulated_call {
 void emulated_fail(enum emulated_call call, int after, int err);
 /*
  * Kernels "test_gate" wait until it is open; it is at first.  EMULATED_NO_COPIES: it is for them, and
- * copies to the host wait, half done.
+ * copies to the host wait, half done; EMULATED_NO_UNREGISTER likewise, and who unregisters host memory
+ * waits.
  */
 #define EMULATED_NO_COPIES	2
+#define EMULATED_NO_UNREGISTER	3
 void emulated_gate(int open);
-/* Kernels, or copies, that wait there now. */
+/* Kernels, copies or calls that wait there now. */
 int emulated_waiting(void);
 /* Host memory registered now; bytes of device memory in use, of all devices. */
 int emulated_registered(void);

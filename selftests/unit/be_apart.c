@@ -6,7 +6,10 @@
 #include <dirent.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include "daemon/backends/gpu/gpu.h"
 #include "daemon/child.h"
@@ -20,6 +23,27 @@
 #define STAGE	MIB		/* of a channel: what is longer goes in pieces */
 
 static char helper_path[4096];
+
+/* Instead of the C library's: a child that does not come to leave araxd's table. */
+static atomic_bool child_hangs;
+
+__attribute__((no_sanitize("address")))
+long syscall(long number, ...)
+{
+	static long (*real)(long, ...);
+	long v[6];
+	va_list args;
+
+	va_start(args, number);
+	for (int i = 0; i < 6; i++)
+		v[i] = va_arg(args, long);
+	va_end(args);
+	while (child_hangs && number == SYS_close_range)
+		pause();
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "syscall");
+	return real(number, v[0], v[1], v[2], v[3], v[4], v[5]);
+}
 
 /* A driver that is not forgiving, and whose gate is in shared memory. */
 static void setup_sticky(void)
@@ -1314,6 +1338,55 @@ START_TEST(reset_with_few_descriptors)
 }
 END_TEST
 
+/* Its own threads are what it lacks: each takes a stack for which there is no memory. */
+START_TEST(reset_without_threads_there)
+{
+	const struct rlimit none = { 1ull << 40, RLIM_INFINITY };
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	struct rlimit before;
+	const char *said;
+	pid_t pid;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_STACK, &before), 0);
+	for (int turn = 0; turn < 2; turn++) {
+		fault(dev, trap);
+		take_log();
+		ck_assert_int_eq(setrlimit(RLIMIT_STACK, &none), 0);
+		for (int i = 0; i < 3; i++)
+			ck_assert_int_eq(ops->reset(dev), -EAGAIN);
+		ck_assert_int_eq(setrlimit(RLIMIT_STACK, &before), 0);
+		said = take_log();
+		ck_assert_ptr_null(strstr(said, "has ended"));
+		ck_assert_ptr_null(strstr(said, "can't go on"));
+		said = strstr(said, "waits to go on");
+		ck_assert_ptr_nonnull(said);
+		ck_assert_ptr_null(strstr(said + 1, "waits to go on"));
+		ck_assert_int_eq(children(&pid), 0);
+		ck_assert_int_eq(ops->reset(dev), 0);
+		assert_whole(dev, trap);
+	}
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* On a machine that is busy it may be late. */
+START_TEST(reset_with_a_late_child)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	pid_t none;
+
+	fault(dev, trap);
+	child_hangs = true;
+	ck_assert_int_eq(ops->reset(dev), -EAGAIN);
+	child_hangs = false;
+	assert_logged("waits to go on in a process of its own");
+	ck_assert_int_eq(children(&none), 0);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
 #define CROWD	64		/* more than there are channels */
 
 struct caller {
@@ -1522,6 +1595,9 @@ int main(void)
 	ALL(more_calls_than_channels);
 	ALL(reset_without_descriptors);
 	ALL(reset_with_few_descriptors);
+	ALL(reset_without_threads_there);
+	/* Five seconds of waiting. */
+	tcase_add_loop_test(t, reset_with_a_late_child, 0, 1);
 	tcase_add_test(t, host_map);
 	ALL(faults_among_threads);
 	suite_add_tcase(suite, t);

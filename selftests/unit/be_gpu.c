@@ -4,6 +4,7 @@
  * once for each backend that is built in.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "daemon/backends/gpu/gpu.h"
 #include "selftests/unit/be_gpu_calls.h"
@@ -778,6 +779,47 @@ START_TEST(host_memory_of_another_context)
 }
 END_TEST
 
+static char shared_pages[4096] __attribute__((aligned(4096)));
+
+static void *unregister_it(void *dev)
+{
+	ops->host_unregister(dev, shared_pages);
+	return NULL;
+}
+
+static atomic_bool is_closed;
+
+static void *close_it(void *dev)
+{
+	ops->close(dev);
+	is_closed = true;
+	return NULL;
+}
+
+/* Another device takes it out of the context of the one that goes: which stays until that is done. */
+START_TEST(host_memory_of_a_device_that_goes)
+{
+	void *dev = open_gpu(_i, NULL);
+	pthread_t threads[2];
+
+	ck_assert_int_eq(ops->host_register(dev, shared_pages, 4096), 0);
+	ck_assert_int_eq(ops->host_register(devs[1], shared_pages, 4096), 0);
+	ops->host_unregister(dev, shared_pages);
+	emu_gate(EMULATED_NO_UNREGISTER);
+	ck_assert_int_eq(pthread_create(&threads[0], NULL, unregister_it, devs[1]), 0);
+	while (!emu_waiting())
+		usleep(100);
+	ck_assert_int_eq(pthread_create(&threads[1], NULL, close_it, dev), 0);
+	usleep(50000);
+	ck_assert(!is_closed);
+	emu_gate(1);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	ck_assert_int_eq(emu_registered(), 0);
+	devs[0] = devs[--nr_devs];
+}
+END_TEST
+
 static void *reset_it(void *dev)
 {
 	ck_assert_int_eq(ops->reset(dev), 0);
@@ -1395,6 +1437,7 @@ int main(void)
 	ALL(ends_that_are_not_to_be_seen);
 	ALL(a_kernel_that_faults_alone);
 	ALL(host_memory_of_another_context);
+	ALL(host_memory_of_a_device_that_goes);
 	ALL(a_peer_that_is_broken);
 	ALL(host_memory_goes_from_a_new_context);
 	ALL(a_device_that_fails);

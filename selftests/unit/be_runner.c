@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* Runners: in this process, and in workers that crash, hang and lie. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -13,6 +15,7 @@
 #include "daemon/kernels/registry.h"
 #include "daemon/log.h"
 #include "daemon/reason.h"
+#include "daemon/worker/inside.h"
 #include "daemon/worker/runner.h"
 #include "selftests/unit/be_runner.h"
 #include "selftests/unit/be_test.h"
@@ -290,14 +293,6 @@ START_TEST(crash_and_exit_differ)
 	free_buffer(&b);
 }
 END_TEST
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 /* Or the log of all others would be full of one user's. */
 START_TEST(crashes_are_a_line_a_second)
@@ -915,6 +910,88 @@ START_TEST(traced_as_it_starts)
 }
 END_TEST
 
+/* A child of @parent that is not this process, or 0. */
+static pid_t other_child(pid_t parent)
+{
+	DIR *proc = opendir("/proc");
+	struct dirent *e;
+	pid_t found = 0;
+
+	while (proc && !found && (e = readdir(proc))) {
+		char path[300], text[512];
+		int ppid;
+		FILE *f;
+
+		snprintf(path, sizeof(path), "/proc/%s/stat", e->d_name);
+		f = e->d_name[0] >= '1' && e->d_name[0] <= '9' ? fopen(path, "r") : NULL;
+		if (!f)
+			continue;
+		if (fgets(text, sizeof(text), f) && strstr(text, "(worker-stops)") &&
+		    sscanf(strrchr(text, ')'), ") %*c %d", &ppid) == 1 && ppid == parent)
+			found = atoi(e->d_name);
+		fclose(f);
+	}
+	if (proc)
+		closedir(proc);
+	return found;
+}
+
+/* From outside: with the first process of its namespace all go that are within. */
+static pid_t begin_tracer(void)
+{
+	pid_t parent = getpid(), pid = fork(), worker;
+
+	if (pid)
+		return pid;
+	while (!(worker = other_child(parent)))
+		;
+	ptrace(PTRACE_SEIZE, worker, NULL, NULL);
+	for (;;)
+		pause();
+}
+
+static bool has_child(void)
+{
+	siginfo_t info = { 0 };
+
+	return !waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT);
+}
+
+/* Nor is the compiler's forgotten, which nobody else would reap. */
+START_TEST(traced_as_it_builds)
+{
+	struct task k;
+	uint64_t bytes;
+	bool lingers = false;
+	int built, err;
+	pid_t tracer;
+
+	log_max_level = 0;
+	runner_destroy(runner);
+	config.worker.program = strdup("build/test/worker-stops");
+	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+	/* As one of OpenCL's has it. */
+	runner->options.device.name = "none";
+	make_task(&k, "test_crash", NULL, 0, NULL, 0);
+	/* Who traces it may come too late. */
+	for (int i = 0; i < 50 && !lingers; i++) {
+		tracer = begin_tracer();
+		err = runner_build(runner, &k.t, &built, &bytes);
+		ck_assert_int_lt(err, 0);
+		if (err != -EAGAIN)
+			be_skip("traced_as_it_builds", "no namespaces");
+		kill(tracer, SIGKILL);
+		ck_assert_int_eq(waitpid(tracer, NULL, 0), tracer);
+		if (err != -EAGAIN)
+			return;
+		lingers = has_child();
+	}
+	ck_assert(lingers);
+	ck_assert(comes_true(!has_child(), 10000));
+	ck_assert_int_eq(errno, ECHILD);
+}
+END_TEST
+
 START_TEST(gone_as_it_starts)
 {
 	assert_not_started("build/test/worker-leaves",
@@ -1322,6 +1399,7 @@ int main(void)
 	tcase_add_test(t, no_program);
 	tcase_add_test(t, stopped_as_it_starts);
 	tcase_add_test(t, traced_as_it_starts);
+	tcase_add_test(t, traced_as_it_builds);
 	tcase_add_test(t, gone_as_it_starts);
 	tcase_add_test(t, lanes_run_what_is_submitted);
 	tcase_add_test(t, lanes_enter_and_leave);

@@ -441,6 +441,44 @@ START_TEST(ends_running)
 }
 END_TEST
 
+/* As a load does that is tried on other devices as well. */
+static struct runner *other_runner;
+
+static int try_elsewhere(struct runner_task *t)
+{
+	struct task *k = (struct task *)((char *)t - offsetof(struct task, t));
+	struct runner_task trial = { .kernel = k->t.kernel, .flags = RUNNER_TRY, .uid = TENANT,
+				     .gid = TENANT_GID, .most_ns = 20000 * MS, .turn = &k->turn };
+
+	return runner_try(other_runner, &trial);
+}
+
+/* Whose workers are all busy: it waits for one there, and is not kept waiting. */
+START_TEST(ends_at_another_device)
+{
+	struct task *busy = make_task("test_until"), *k = make_task("test_error_data");
+	uint64_t began;
+
+	config.worker.max = 1;
+	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &other_runner), 0);
+	runner_submit(other_runner, &busy->t);
+	await_change(&busy->b.data[COUNT]);
+	k->t.flags = RUNNER_ENTER_ONLY;
+	k->t.enter = try_elsewhere;
+	runner_submit(runner, &k->t);
+	ck_assert(comes_true(atomic_load(&k->turn.pool) == other_runner, 10000));
+	usleep(20000);
+	ck_assert_int_eq(k->done, 0);
+	began = now_ns();
+	runner_end(runner, &k->turn);
+	ck_assert_int_eq(finish(k), -ECANCELED);
+	ck_assert_uint_lt(now_ns() - began, 10000 * MS);
+	stop(busy);
+	ck_assert_int_eq(finish(busy), 0);
+	runner_destroy(other_runner);
+}
+END_TEST
+
 /*
  * A task that hangs and is parked, whose time or deadline is @ms: twice that as often as it is
  * over before it could be parked, and that is said in *@ms.
@@ -758,6 +796,51 @@ START_TEST(others_lock_no_folder)
 }
 END_TEST
 
+static int descriptors(void)
+{
+	struct dirent *e;
+	DIR *d = opendir("/proc/self/fd");
+	int n = 0;
+
+	while ((e = readdir(d)))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* Any number of them can be kept from ending, by who traces them: they have no descriptors. */
+static void assert_lingers(int folders_of_it)
+{
+	siginfo_t info;
+	int lingers;
+
+	log_max_level = 0;
+	runner_destroy(runner);
+	config.worker.program = strdup("build/test/worker-traced");
+	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+	ck_assert_int_eq(finish(begin("test_error_data", false)), -EAGAIN);
+	lingers = descriptors();
+	ck_assert_int_eq(waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT), 0);
+	if (folders_of_it)
+		ck_assert_int_eq(folders(), folders_of_it);
+	ck_assert(comes_true(waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT), 10000));
+	if (folders_of_it)
+		ck_assert(comes_true(!folders(), 2000));
+	ck_assert_int_eq(lingers, descriptors());
+}
+
+START_TEST(can_not_be_killed)
+{
+	assert_lingers(0);
+}
+END_TEST
+
+START_TEST(can_not_be_killed_in_its_cgroup)
+{
+	assert_lingers(1);
+}
+END_TEST
+
 START_TEST(destroyed_while_parked)
 {
 	struct task *k = park("test_until"), *queued;
@@ -962,12 +1045,14 @@ int main(void)
 	tcase_add_test(t, several_stand_aside);
 	tcase_add_test(t, ends_parked);
 	tcase_add_test(t, ends_running);
+	tcase_add_test(t, ends_at_another_device);
 	tcase_add_test(t, deadline_passes_while_parked);
 	tcase_add_test(t, time_stands_still_as_well);
 	tcase_add_test(t, unheard_it_makes_way);
 	tcase_add_test(t, unheard_it_can_not_have_ended);
 	tcase_add_test(t, killed_while_parked);
 	tcase_add_test(t, destroyed_while_parked);
+	tcase_add_test(t, can_not_be_killed);
 	tcase_add_test(t, no_more_of_anything);
 	tcase_add_test(t, no_thread_no_way);
 	tcase_add_test(t, no_lane_no_way);
@@ -992,6 +1077,7 @@ int main(void)
 	tcase_add_test(cg, unheard_it_makes_way);
 	tcase_add_test(cg, killed_while_parked);
 	tcase_add_test(cg, cgroups_go_with_their_workers);
+	tcase_add_test(cg, can_not_be_killed_in_its_cgroup);
 	tcase_add_test(cg, what_others_left_is_ended);
 	tcase_add_test(cg, no_descriptor_for_a_cgroup);
 	tcase_add_test(cg, no_place_for_cgroups);

@@ -170,6 +170,21 @@ static int leave_late(struct runner_task *rt, int result)
 	return leave_device(rt, result ? result : err);
 }
 
+static bool first_may_end;
+
+/* The device has what is behind the second one when that ends, as the first one ended after they came. */
+static int leave_second(struct runner_task *rt, int result)
+{
+	uint32_t n = __atomic_load_n(&devices.idle, __ATOMIC_ACQUIRE) ? 3 :
+		     __atomic_add_fetch(&devices.launches, 1, __ATOMIC_ACQ_REL);
+	const bool *may_end = n == 1 ? &first_may_end : &devices.may_end;
+
+	(void)rt;
+	while (n < 3 && !__atomic_load_n(may_end, __ATOMIC_ACQUIRE))
+		usleep(100);
+	return n == 2 ? -ENODEV : result;
+}
+
 /* The second one has no lanes yet. */
 static void up_to_follow_with(bool memory)
 {
@@ -202,6 +217,20 @@ static void up_to_follow_with(bool memory)
 static void up_to_follow(void)
 {
 	up_to_follow_with(false);
+}
+
+static void up_to_follow_two(void)
+{
+	struct poller_device *pd;
+
+	up_to_follow_with(false);
+	pd = &daemon_poller(d)->devs[0];
+	daemon_enter(d);
+	for (struct run *r = pd->runs; r < run_end(pd); r++) {
+		r->rt.enter = NULL;
+		r->rt.leave = leave_second;
+	}
+	daemon_leave(d);
 }
 
 static void up_on_cores(void)
@@ -392,10 +421,9 @@ START_TEST(it_has_run)
 }
 END_TEST
 
-/* One before it is lost, and would be run again, as it would in its turn. */
-START_TEST(it_was_behind_another_one)
+/* So many on @buffer, from 1 on: each is behind the one before it, and the first doesn't end. */
+static void submit_row(uint32_t buffer, uint32_t nr)
 {
-	uint32_t buffer = client_buffer(&a, PAGE, NULL, NULL);
 	const struct poller *p = daemon_poller(d);
 
 	/* Nobody may be behind what may take for ever, as far as is known. */
@@ -409,14 +437,41 @@ START_TEST(it_was_behind_another_one)
 	__atomic_store_n(&devices.idle, false, __ATOMIC_RELEASE);
 	add(buffer, 1);
 	ck_assert(comes_true(launches(), 100));
-	add(buffer, 2);
-	ck_assert(comes_true(__atomic_load_n(&p->stats.followed, __ATOMIC_RELAXED), 100));
+	for (uint32_t i = 2; i <= nr; i++)
+		add(buffer, i);
+	ck_assert(comes_true(__atomic_load_n(&p->stats.followed, __ATOMIC_RELAXED) == nr - 1, 100));
+}
+
+/* One before it is lost, and would be run again, as it would in its turn. */
+START_TEST(it_was_behind_another_one)
+{
+	submit_row(client_buffer(&a, PAGE, NULL, NULL), 2);
 	if (_i)
 		cancel(2);
 	second_has_lanes();
 	ends(1, 0);
 	ends(2, _i ? -ECANCELED : 0);
 	ck_assert_uint_eq(launches(), _i ? 2 : 3);
+}
+END_TEST
+
+/* It has run there, on the host's pages: who is told ECANCELED has done nothing. */
+START_TEST(it_has_run_behind_another_one)
+{
+	struct arax_completion done;
+
+	submit_row(client_buffer(&a, PAGE, NULL, NULL), 3);
+	__atomic_store_n(&first_may_end, true, __ATOMIC_RELEASE);
+	ck_assert(client_completion(&a, &done));
+	ck_assert_uint_eq(done.user_data, 1);
+	ck_assert(comes_true(launches() == 2, 100));
+	cancel(3);
+	__atomic_store_n(&devices.may_end, true, __ATOMIC_RELEASE);
+	/* The one before it is not to have ended by then. */
+	ck_assert(comes_true(!runs_canceled(), 100));
+	second_has_lanes();
+	ends(2, 0);
+	ends(3, 0);
 }
 END_TEST
 
@@ -524,6 +579,46 @@ START_TEST(what_no_device_runs_is_its_programs)
 	daemon_enter(d);
 	ck_assert_uint_eq(looks, _i ? l->slots : 0);
 	daemon_leave(d);
+}
+END_TEST
+
+static void note_mapping(struct mapping *m, void *arg)
+{
+	*(struct mapping **)arg = m;
+}
+
+static int no_buffer;
+
+static struct mapping *map_nothing(struct link *l, uint64_t buffer)
+{
+	(void)buffer;
+	l->map_err = no_buffer;
+	return NULL;
+}
+
+/* As the module says that it was revoked when the task had been taken already. */
+START_TEST(a_buffer_is_revoked_before_it_is_mapped)
+{
+	static struct link_ops ops;
+	struct link *l = daemon_poller(d)->links[0];
+	uint32_t buffer = client_buffer(&a, PAGE, NULL, NULL);
+	struct mapping *m = NULL;
+
+	daemon_enter(d);
+	ops = *l->ops;
+	ops.map = map_nothing;
+	l->ops = &ops;
+	no_buffer = _i ? -ESTALE : -EMFILE;
+	mappings_each(&l->mappings, note_mapping, &m);
+	ck_assert_ptr_nonnull(m);
+	mapping_clear(&l->mappings, m->id);
+	daemon_leave(d);
+	add(buffer, 1);
+	ends(1, _i ? -ESTALE : -EFAULT);
+	daemon_enter(d);
+	ck_assert_int_eq(mapping_set(&l->mappings, m), 0);
+	daemon_leave(d);
+	ck_assert_uint_eq(launches(), 0);
 }
 END_TEST
 
@@ -858,7 +953,7 @@ END_TEST
 int main(void)
 {
 	TCase *t = tcase_create("all"), *follow = tcase_create("follow");
-	TCase *cores = tcase_create("cores"), *lost;
+	TCase *cores = tcase_create("cores"), *late = tcase_create("late"), *lost;
 	Suite *s = suite_create("cancel");
 	SRunner *r;
 	int failed;
@@ -872,6 +967,7 @@ int main(void)
 	tcase_add_loop_test(t, it_has_run, 0, 2);
 	tcase_add_test(t, araxd_ends_meanwhile);
 	tcase_add_loop_test(t, what_no_device_runs_is_its_programs, 0, 2);
+	tcase_add_loop_test(t, a_buffer_is_revoked_before_it_is_mapped, 0, 2);
 	tcase_add_test(t, a_kernel_rests_for_who_was_declined);
 	tcase_add_loop_test(t, it_is_said_what_becomes_of_a_device, 0, 2);
 	tcase_add_test(t, a_device_waits_for_a_thread);
@@ -885,6 +981,10 @@ int main(void)
 	tcase_add_checked_fixture(follow, up_to_follow, down);
 	tcase_add_loop_test(follow, it_was_behind_another_one, 0, 2);
 	suite_add_tcase(s, follow);
+	tcase_set_timeout(late, 300);
+	tcase_add_checked_fixture(late, up_to_follow_two, down);
+	tcase_add_test(late, it_has_run_behind_another_one);
+	suite_add_tcase(s, late);
 	lost = tcase_create("lost");
 	tcase_set_timeout(lost, 300);
 	tcase_add_test(lost, it_hides_no_loss);

@@ -176,6 +176,38 @@ mkdir "$tmp/alone"
 cp $arax "$tmp/alone"
 is 1 'run with no araxd' env LD_LIBRARY_PATH=build/lib PATH="$tmp/alone" "$tmp/alone/arax" run true
 says "araxd, beside arax or in PATH, can't be run: No such file" 'says where it looked'
+# There is one, of which this user is not to have anything: that is said, and no other is started.
+cat >"$tmp/other.py" <<'END'
+import os, socket, subprocess, sys
+path, uid, *command = sys.argv[1:]
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.bind(path)
+os.chmod(path, 0o777)
+if uid != "gone":
+	os.seteuid(int(uid))
+	s.listen()
+	os.seteuid(0)
+sys.exit(subprocess.call(command))
+END
+if command -v python3 >/dev/null && [ "$(id -u)" = 0 ] && [ ! -e /run/arax/arax.sock ] && [ ! -e /dev/arax ]; then
+	mkdir "$tmp/other" "$tmp/gone" "$tmp/other/arax" "$tmp/gone/arax"
+	XDG_RUNTIME_DIR=$tmp/other is 1 'run beside an araxd that is not trusted' \
+		python3 "$tmp/other.py" "$tmp/other/arax/arax.sock" 65534 $arax run echo it-ran
+	says 'belongs to uid 65534, expected 0: not trusted' 'and says why it takes none'
+	says '--private' 'and what starts one'
+	says_not 'it-ran' 'and runs nothing'
+	XDG_RUNTIME_DIR=$tmp/gone is 0 'run beside what an araxd has left' \
+		python3 "$tmp/other.py" "$tmp/gone/arax/arax.sock" gone $arax run true
+	# As behind su: the folder is another user's, and nobody can have an araxd there.
+	chmod 711 "$tmp"
+	mkdir -m 700 "$tmp/mine"
+	XDG_RUNTIME_DIR=$tmp/mine is 1 'info without an araxd of its own' \
+		python3 -c 'import os, sys; os.setuid(65534); os.execv(sys.argv[1], sys.argv[1:])' $arax info
+	says 'is not this user' 'and says so'
+else
+	n=$((n + 1))
+	echo "ok $n - run beside an araxd that is not trusted # SKIP not root, no Python, or an araxd of the system's"
+fi
 is 2 'run --config wants a file' $arax run --config
 says 'which file' 'and says so'
 is 2 'run --kernels wants a folder' $arax run --kernels

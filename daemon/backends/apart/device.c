@@ -72,13 +72,16 @@ int apart_open(struct apart_stack *s, uint32_t index, struct apart_device **dev)
 	return 0;
 }
 
-/* (lock held alone, or nobody else is there) */
-static void leave_helper(struct apart_device *d)
+/* (lock held alone, or nobody else is there)  As helper_stop(). */
+static int leave_helper(struct apart_device *d)
 {
+	int err = 0;
+
 	apart_buffers_forget(d);
 	if (d->helper)
-		helper_stop(d->helper);
+		err = helper_stop(d->helper);
 	d->helper = NULL;
+	return err;
 }
 
 void apart_close(struct apart_device *d)
@@ -169,10 +172,11 @@ static int move(struct apart_device *d)
 	return err;
 }
 
-/* Of what others may have all for a while.  Not for what a backend says. */
+/* Of what others may have all for a while, or of time.  Not for what a backend says. */
 static bool is_shortage(int err)
 {
-	return err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -EAGAIN;
+	return err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -EAGAIN ||
+	       err == -ETIMEDOUT;
 }
 
 /* Said once: it is tried again and again. */
@@ -223,8 +227,13 @@ static int reset_there(struct apart_device *d)
 	began = !err;
 	if (!err)
 		err = move(d);
-	if (err)
-		leave_helper(d);
+	if (!err) {
+		helper_serves(d->helper);
+	} else if (leave_helper(d)) {
+		/* Whatever it was that it did not come to do. */
+		began = false;
+		err = -EAGAIN;
+	}
 	pthread_rwlock_unlock(&d->lock);
 	close(program);
 	if (!began && is_shortage(err))

@@ -41,6 +41,7 @@ struct helper {
 	pthread_mutex_t lock;
 	pthread_cond_t started, given;
 	bool begun, dead, ending;
+	bool serves, lacked;		/* helper_serves(); it ended for want of something */
 	int err;
 	uint64_t last_fd;
 	struct channel *channels, *idle, *kept;
@@ -85,19 +86,26 @@ static void reset_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+static bool is_want(int err)
+{
+	return err == EMFILE || err == ENFILE || err == ENOMEM || err == EAGAIN;
+}
+
 static _Noreturn void child(const struct helper *h, const int *given, pid_t parent)
 {
 	char *const argv[] = { (char *)"arax-device", (char *)h->level, (char *)h->format, NULL };
 
+	if (place_fds(given))
+		_exit(is_want(errno) ? APART_EXIT_SHORT : 127);
 	/* A session of its own: an interrupt from the terminal is araxd's, which has to end first. */
-	if (place_fds(given) || setsid() < 0)
+	if (setsid() < 0)
 		_exit(127);
 	reset_signals();
 	/* When the watcher ends, as all threads do with araxd, which may have gone before. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) || getppid() != parent)
 		_exit(127);
 	syscall(SYS_execveat, APART_NR_FDS, "", argv, environ, AT_EMPTY_PATH);
-	_exit(127);
+	_exit(is_want(errno) ? APART_EXIT_SHORT : 127);
 }
 
 static int spawn(struct helper *h)
@@ -141,11 +149,19 @@ static void await_end(struct helper *h)
 		}
 	}
 	waitid(P_PIDFD, (id_t)h->pidfd, &info, WEXITED);
-	if (!__atomic_load_n(&h->ending, __ATOMIC_RELAXED))
+	h->lacked = info.si_code == CLD_EXITED && info.si_status == APART_EXIT_SHORT;
+	if (__atomic_load_n(&h->ending, __ATOMIC_RELAXED))
+		return;
+	if (!h->lacked)
 		log_err("the process of a device has ended", log_str("device", h->device),
 			log_i64("pid", h->pid),
 			log_str("how", info.si_code == CLD_EXITED ? "exit" : "signal"),
 			log_i64("status", info.si_status));
+	/* Who starts it tells why it has to be started again. */
+	else if (__atomic_load_n(&h->serves, __ATOMIC_RELAXED))
+		log_err("the process of a device has ended", log_str("device", h->device),
+			log_i64("pid", h->pid),
+			log_str("reason", "it had no more threads, descriptors or memory"));
 }
 
 /* It starts the process as well: that is killed when the thread that started it ends. */
@@ -196,11 +212,20 @@ void helper_kill(struct helper *h)
 	syscall(SYS_pidfd_send_signal, h->pidfd, SIGKILL, NULL, 0);
 }
 
-void helper_stop(struct helper *h)
+void helper_serves(struct helper *h)
 {
+	__atomic_store_n(&h->serves, true, __ATOMIC_RELAXED);
+}
+
+int helper_stop(struct helper *h)
+{
+	bool lacked;
+
 	helper_kill(h);
 	pthread_join(h->watcher, NULL);
+	lacked = h->lacked;
 	free_helper(h);
+	return lacked ? -EAGAIN : 0;
 }
 
 /* ------------------------------------------------------------------ */
@@ -413,7 +438,7 @@ int helper_start(int program, const char *device, uint32_t channels, struct help
 	/* Now, and not when descriptors are scarce. */
 	err = make_channels(h, channels);
 	if (err)
-		helper_stop(h);
+		err = helper_stop(h) ?: err;
 	else
 		*helper = h;
 	return err;

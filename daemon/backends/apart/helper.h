@@ -24,13 +24,15 @@ struct channel {
 
 /*
  * @program: open, the caller's; @device: for messages; @channels: that there are to be at any
- * time: more than are in use for long at once.  Negative errno.
+ * time: more than are in use for long at once.  Negative errno, -EAGAIN: as helper_stop().
  */
 int helper_start(int program, const char *device, uint32_t channels, struct helper **helper);
 /* From now on nobody waits for it long. */
 void helper_kill(struct helper *h);
-/* That, and it is gone; no channel is in use any more. */
-void helper_stop(struct helper *h);
+/* That, and it is gone; no channel is in use any more.  -EAGAIN: it lacked something, and ended by that. */
+int helper_stop(struct helper *h);
+/* It is of use now: from now on it is said if it ends for want of something, too. */
+void helper_serves(struct helper *h);
 
 /* A channel that is free, or a new one, or the next that is given back.  NULL: it has ended. */
 struct channel *helper_take(struct helper *h);

@@ -44,11 +44,11 @@ static void add_channel(int fd)
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	if (!s || pthread_create(&thread, &attr, serve, s))
-		_exit(1);
+		_exit(APART_EXIT_SHORT);
 	pthread_attr_destroy(&attr);
 }
 
-/* The next message and its descriptor, -1: none.  False: araxd has closed its end. */
+/* The next message and its descriptor, -1: there was no place for it.  False: araxd has closed its end. */
 static bool receive(struct apart_fd *msg, int *fd)
 {
 	union {
@@ -95,7 +95,7 @@ int main(int argc, char **argv)
 			_exit(1);
 		}
 		if (fd < 0)
-			_exit(1);
+			_exit(APART_EXIT_SHORT);
 		if (msg.kind == APART_FD_CHANNEL)
 			add_channel(fd);
 		else

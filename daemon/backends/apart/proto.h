@@ -5,7 +5,8 @@
  * Two sides of one build: the program is found beside araxd, and of another version is refused.
  * On the socket araxd sends descriptors, each with a number; calls that need one name it, and
  * the helper waits for it there.  A descriptor of kind APART_FD_CHANNEL is memory for calls.
- * The end of the socket is the end of the helper.
+ * The end of the socket is the end of the helper, and so is that it lacks what others may have
+ * all of for a while: then it exits with APART_EXIT_SHORT.
  *
  * The helper believes araxd, which started it, in all but numbers and sizes; araxd copies an
  * answer once, and checks it: who wrote it may be dying.
@@ -22,6 +23,9 @@
 #define APART_FD_SOCKET	3
 #define APART_FD_LOG	4
 #define APART_NR_FDS	5
+
+/* Threads, descriptors or memory.  No program, and no sanitizer, ends like that by itself. */
+#define APART_EXIT_SHORT	113
 
 #define APART_STAGE	(1u << 20)	/* bytes of a channel for texts, and for copies in pieces */
 #define APART_RANGES	32		/* of a launch: as many as a signature may have */

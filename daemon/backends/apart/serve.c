@@ -73,7 +73,7 @@ void serve_fd(uint64_t id, int fd)
 {
 	pthread_mutex_lock(&lock);
 	if (idmap_put(&fds, id, (void *)((intptr_t)fd + 1)))
-		_exit(1);
+		_exit(APART_EXIT_SHORT);
 	pthread_cond_broadcast(&arrived);
 	pthread_mutex_unlock(&lock);
 }
@@ -210,7 +210,7 @@ static struct file *open_file(int fd)
 	} else {
 		f = calloc(1, sizeof(*f));
 		if (!f)
-			_exit(1);
+			_exit(APART_EXIT_SHORT);
 		*f = (struct file){ .next = files, .dev = st.st_dev, .ino = st.st_ino, .fd = fd };
 		files = f;
 	}
@@ -262,7 +262,7 @@ static int serve_kernel_load(const struct slot *s)
 	int err = texts(s, text, 3);
 
 	if (!k)
-		_exit(1);
+		_exit(APART_EXIT_SHORT);
 	k->file = open_file(take_fd(s->call.fd));
 	if (!err) {
 		desc.fd = k->file->fd;
@@ -337,7 +337,7 @@ static int serve_map(const struct slot *s)
 	int fd = take_fd(s->call.fd), err;
 
 	if (!b)
-		_exit(1);
+		_exit(APART_EXIT_SHORT);
 	if (!guard_may_map(fd)) {
 		close(fd);
 		err = -EINVAL;
@@ -421,7 +421,7 @@ static int serve_register(struct slot *s)
 		return err;
 	r = calloc(1, sizeof(*r));
 	if (!r)
-		_exit(1);
+		_exit(APART_EXIT_SHORT);
 	r->host = host;
 	pthread_mutex_lock(&lock);
 	r->next = b->registered;

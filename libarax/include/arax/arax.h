@@ -244,7 +244,7 @@ ARAX_INLINE void *arax_buffer_data(const struct arax_buffer *buffer)
 	return buffer->data;
 }
 
-/* As asked for at creation: not rounded up. */
+/* As asked for at creation: not rounded up.  Of what was imported the size of its pages. */
 ARAX_INLINE uint64_t arax_buffer_bytes(const struct arax_buffer *buffer)
 {
 	return buffer->bytes;
