@@ -4,13 +4,12 @@
  *
  * One is used through its mmap(), so one that has none is refused.
  *
- * The mediator gets a file of ours that maps it, never the dma-buf: who closes that last may
- * wait for ever.  Its exporter may take its time, and who has it in an epoll set keeps each
- * close of it waiting (eventpoll_release_file()) while epoll_wait() writes to memory that
- * he doesn't serve.  A mapping holds the dma-buf itself, but never last: ours is let go of
- * once our file is closed, which the mediator closes after it has unmapped it, as exit does.
- * That is in the time of the process that brought it, or else on a worker, one dma-buf of a
- * user's at a time: whose stands still has his others wait behind it, and still counted.
+ * The mediator and its workers get a file of ours that maps it, never the dma-buf: who closes
+ * that last may wait for ever.  Its exporter may take its time, and who has it in an epoll set
+ * keeps its last close waiting (eventpoll_release_file()) while epoll_wait() writes to memory
+ * that he doesn't serve.  Their mappings hold our file as well, and when that is closed we let
+ * go of the dma-buf: in the time of the process that brought it, or else on a worker, one of a
+ * user's at a time.  Whose stands still has his others wait behind it, and still counted.
  */
 #include <linux/anon_inodes.h>
 #include <linux/dma-buf.h>
@@ -43,10 +42,23 @@ static struct arax_buffer *first_of(const struct core_tenant *user)
 	return NULL;
 }
 
+/*
+ * Uids are cheap, and arax.ends has places for some hundreds that stand still.  So what can't
+ * doesn't go there: one that no set watches and nobody else has, who could put it into one.
+ */
+static bool may_stand_still(struct file *dmabuf)
+{
+#ifdef CONFIG_EPOLL
+	return file_count(dmabuf) > 1 || READ_ONCE(dmabuf->f_ep);
+#else
+	return false;
+#endif
+}
+
 static void begin_end(struct arax_buffer *ab)
 {
 	hash_add(ending, &ab->ending, (unsigned long)ab->core->user);
-	queue_work(arax.ends, &ab->end);
+	queue_work(may_stand_still(ab->origin) ? arax.ends : arax.graves, &ab->end);
 }
 
 static void end_work(struct work_struct *work)
@@ -90,12 +102,16 @@ static void end_later(struct arax_buffer *ab)
 static int import_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	struct arax_buffer *ab = file->private_data;
+	int err;
 
 	if (!(vma->vm_flags & VM_SHARED))
 		return -EINVAL;
 	compat_vm_flags_set(vma, VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP);
-	/* Looks at the range, and makes the file of the mapping the dma-buf's. */
-	return dma_buf_mmap(ab->origin->private_data, vma, vma->vm_pgoff);
+	/* Looks at the range, and makes the dma-buf the mapping's file. */
+	err = dma_buf_mmap(ab->origin->private_data, vma, vma->vm_pgoff);
+	if (!err && vma->vm_file == ab->origin)
+		vma_set_file(vma, file);
+	return err;
 }
 
 static int import_release(struct inode *inode, struct file *file)
@@ -171,6 +187,8 @@ int arax_dmabuf_import(struct arax_buffer *ab, int fd, u64 bytes)
 		err = PTR_ERR(file);
 		goto put;
 	}
+	/* Where its exporter looks for mappings of it. */
+	file->f_mapping = dmabuf->file->f_mapping;
 	ab->file = file;
 	/* That is what the reference is of. */
 	ab->origin = dmabuf->file;

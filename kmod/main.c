@@ -141,7 +141,7 @@ static int __init arax_init(void)
 	arax.graves = alloc_workqueue("arax-graves", WQ_UNBOUND, 8);
 	if (!arax.graves)
 		goto no_graves;
-	/* At once, of as many users as there may be. */
+	/* As many at a time as there may be: each of another user, and some don't end. */
 	arax.ends = alloc_workqueue("arax-ends", WQ_UNBOUND, WQ_MAX_ACTIVE);
 	if (!arax.ends)
 		goto no_ends;

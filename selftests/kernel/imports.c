@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Other drivers' dma-bufs as buffers: their way in, and their end. */
 #include "ktest.h"
+#include "selftests/qemu/borrower/borrower.h"
 
 #include <linux/dma-heap.h>
 #include <linux/userfaultfd.h>
@@ -9,6 +10,7 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 static uint64_t charged(struct client *c)
@@ -173,15 +175,18 @@ static void *hold(void *arg)
 	return NULL;
 }
 
-static void set_hold(struct held_set *h, int watched)
+static void set_make(struct held_set *h)
 {
-	struct epoll_event ev = { .events = EPOLLIN | EPOLLOUT };
+	h->epoll = epoll_create1(EPOLL_CLOEXEC);
+	CHECK_SYS(h->epoll);
+}
+
+static void set_hold(struct held_set *h)
+{
 	struct uffdio_api api = { .api = UFFD_API };
 	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
 	struct pollfd p = { .events = POLLIN };
 
-	h->epoll = epoll_create1(EPOLL_CLOEXEC);
-	CHECK_SYS(epoll_ctl(h->epoll, EPOLL_CTL_ADD, watched, &ev));
 	h->uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 	CHECK_SYS(h->uffd);
 	CHECK_SYS(ioctl(h->uffd, UFFDIO_API, &api));
@@ -195,6 +200,16 @@ static void set_hold(struct held_set *h, int watched)
 	CHECK_EQ(poll(&p, 1, -1), 1);
 }
 
+/* With one file in it. */
+static void set_hold_of(struct held_set *h, int watched)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	set_make(h);
+	CHECK_SYS(epoll_ctl(h->epoll, EPOLL_CTL_ADD, watched, &ev));
+	set_hold(h);
+}
+
 static void set_release(struct held_set *h)
 {
 	struct uffdio_zeropage z = { .range = { (uintptr_t)h->page, PAGE } };
@@ -205,11 +220,10 @@ static void set_release(struct held_set *h)
 	CHECK_SYS(close(h->epoll));
 }
 
-/* A user's program that imports a dma-buf, and ends when it is told to. */
+/* A user's program that imports a dma-buf of a page, and ends when it is told to. */
 struct importer {
 	unsigned int uid;
 	int dmabuf;
-	uint64_t bytes;
 	struct meet go;
 	pid_t pid;
 	int id[2];		/* a pipe */
@@ -233,11 +247,23 @@ static int imports(void *arg)
 	return 0;
 }
 
-static void importer_start(struct importer *im)
+static int lent(void)
 {
+	int lender = open("/dev/borrower", O_RDWR | O_CLOEXEC), fd;
+
+	CHECK_SYS(lender);
+	fd = ioctl(lender, BORROW_LEND, LEND_SLOW_MMAP);
+	CHECK_SYS(fd);
+	CHECK_SYS(close(lender));
+	return fd;
+}
+
+static void importer_start(struct importer *im, unsigned int uid)
+{
+	im->uid = uid;
+	im->dmabuf = lent();
 	meet_init(&im->go);
 	CHECK_SYS(pipe2(im->id, O_CLOEXEC));
-	im->dmabuf = udmabuf_new(memfd_sealed(im->bytes, F_SEAL_SHRINK), im->bytes);
 	im->pid = child_run(imports, im);
 }
 
@@ -248,7 +274,7 @@ static void importer_leave(struct importer *im, struct mediator *m)
 
 	CHECK_EQ(read(im->id[0], &id, sizeof(id)), sizeof(id));
 	CHECK_OK(mediator_get(m, id, &im->got));
-	im->mapped = mmap(NULL, im->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, im->got.fd, 0);
+	im->mapped = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, im->got.fd, 0);
 	CHECK(im->mapped != MAP_FAILED);
 	meet_say(&im->go);
 	CHECK_OK(child_wait(im->pid));
@@ -256,8 +282,19 @@ static void importer_leave(struct importer *im, struct mediator *m)
 
 static void importer_drop(struct importer *im)
 {
-	CHECK_SYS(munmap(im->mapped, im->bytes));
+	CHECK_SYS(munmap(im->mapped, PAGE));
 	CHECK_SYS(close(im->got.fd));
+}
+
+static void importer_end(struct importer *im)
+{
+	int i;
+
+	CHECK_SYS(close(im->dmabuf));
+	for (i = 0; i < 2; i++) {
+		CHECK_SYS(close(im->id[i]));
+		CHECK_SYS(close(im->go.fd[i]));
+	}
 }
 
 /*
@@ -267,12 +304,8 @@ static void importer_drop(struct importer *im)
 KTEST(an_import_whose_end_waits_keeps_nobody)
 {
 	enum { WATCHED, SAME_USERS, OTHERS, NR };
-	struct importer im[NR] = {
-		[WATCHED] = { .uid = USER1, .bytes = PAGE },
-		[SAME_USERS] = { .uid = USER1, .bytes = 2 * PAGE },
-		[OTHERS] = { .uid = USER2, .bytes = 4 * PAGE },
-	};
 	struct epoll_event ev = { .events = EPOLLIN };
+	struct importer im[NR];
 	struct held_set h;
 	struct client watch;
 	struct mediator m;
@@ -280,28 +313,156 @@ KTEST(an_import_whose_end_waits_keeps_nobody)
 	int i, epoll;
 
 	for (i = 0; i < NR; i++)
-		importer_start(&im[i]);
+		importer_start(&im[i], i == OTHERS ? USER2 : USER1);
 	client_open(&watch, 4, 128, 0);
 	mediator_open(&m, 0);
 	for (i = 0; i < NR; i++)
 		importer_leave(&im[i], &m);
 	base = watch.init.region_size;
-	CHECK(COMES(charged(&watch) == base + 7 * PAGE));
+	CHECK(COMES(charged(&watch) == base + NR * PAGE));
 	/* Nor can it be watched by what the mediator has. */
 	epoll = epoll_create1(EPOLL_CLOEXEC);
 	CHECK_SYS_ERR(epoll_ctl(epoll, EPOLL_CTL_ADD, im[WATCHED].got.fd, &ev), EPERM);
-	set_hold(&h, im[WATCHED].dmabuf);
+	set_hold_of(&h, im[WATCHED].dmabuf);
 	for (i = 0; i < NR; i++)
-		CHECK_SYS(close(im[i].dmabuf));
-	importer_drop(&im[WATCHED]);
-	importer_drop(&im[SAME_USERS]);
-	importer_drop(&im[OTHERS]);
-	CHECK(COMES(charged(&watch) == base + 3 * PAGE));
+		importer_end(&im[i]);
+	for (i = 0; i < NR; i++)
+		importer_drop(&im[i]);
+	CHECK(COMES(charged(&watch) == base + 2 * PAGE));
 	mediator_close(&m);
 	mediator_open(&m, 0);
-	CHECK_EQ(charged(&watch), base + 3 * PAGE);
+	CHECK_EQ(charged(&watch), base + 2 * PAGE);
+	/* Two ends are not over: the module stays for them alone. */
+	mediator_close(&m);
+	client_close(&watch);
+	CHECK(COMES(read_number("/sys/module/arax/refcnt") == 2));
+	CHECK_SYS_ERR(syscall(SYS_delete_module, "arax", O_NONBLOCK), EAGAIN);
 	set_release(&h);
-	CHECK(COMES(charged(&watch) == base));
+	CHECK(COMES(!read_number("/sys/module/arax/refcnt")));
+}
+
+/* As a worker does: it maps what it is sent, closes that, and unmaps when it likes. */
+struct worker {
+	struct importer *im;
+	struct meet mapped, unmap;
+};
+
+static int maps(void *arg)
+{
+	struct worker *w = arg;
+	void *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, w->im->got.fd, 0);
+
+	CHECK(p != MAP_FAILED);
+	CHECK_SYS(close(w->im->got.fd));
+	CHECK_SYS(close(w->im->dmabuf));
+	meet_say(&w->mapped);
+	meet_hear(&w->unmap);
+	CHECK_SYS(munmap(p, PAGE));
+	return 0;
+}
+
+/* Who unmaps it last is not kept either, and until then it is charged. */
+KTEST(an_import_is_there_until_workers_unmap_it)
+{
+	struct importer im;
+	struct worker w = { .im = &im };
+	struct held_set h;
+	struct client watch;
+	struct mediator m;
+	pid_t pid;
+
+	importer_start(&im, USER1);
+	client_open(&watch, 4, 128, 0);
+	mediator_open(&m, 0);
+	importer_leave(&im, &m);
+	meet_init(&w.mapped);
+	meet_init(&w.unmap);
+	pid = child_run(maps, &w);
+	meet_hear(&w.mapped);
+	set_hold_of(&h, im.dmabuf);
+	importer_end(&im);
+	importer_drop(&im);
+	sleep_ms(50);
+	CHECK_EQ(charged(&watch), watch.init.region_size + PAGE);
+	meet_say(&w.unmap);
+	CHECK_OK(child_wait(pid));
+	CHECK_EQ(charged(&watch), watch.init.region_size + PAGE);
+	set_release(&h);
+	CHECK(COMES(charged(&watch) == watch.init.region_size));
+	mediator_close(&m);
+	client_close(&watch);
+}
+
+/* Uids are cheap: so many that each has one which stands still. */
+#define MANY	520
+
+static struct crowd {
+	int dmabuf[MANY + 1], got[MANY + 1];
+	int ids[2];
+	struct meet go;
+} crowd;
+
+static int crowds(void *arg)
+{
+	static struct client c[MANY + 1];
+	struct crowd *cr = arg;
+	struct arax_buffer_import b;
+	uint64_t id;
+	int i;
+
+	for (i = 0; i <= MANY; i++) {
+		CHECK_SYS(setresuid(20000 + (uid_t)i, 20000 + (uid_t)i, 0));
+		client_open(&c[i], 4, 128, 0);
+		CHECK_OK(buffer_import(&c[i], ARAX_IMPORT_DMABUF, cr->dmabuf[i], &b));
+		id = buffer_query(&c[i], b.handle).id;
+		CHECK_EQ(write(cr->ids[1], &id, sizeof(id)), sizeof(id));
+		CHECK_SYS(setresuid(0, 0, 0));
+	}
+	meet_hear(&cr->go);
+	return 0;
+}
+
+/* Who has one that can't stand still is not behind them. */
+KTEST(ends_of_many_users_that_wait_keep_nobody)
+{
+	struct rlimit r = { 4096, 4096 };
+	struct epoll_event ev = { .events = EPOLLIN };
+	struct arax_buffer_get g;
+	struct crowd *cr = &crowd;
+	struct client watch;
+	struct held_set h;
+	struct mediator m;
+	uint64_t id;
+	pid_t pid;
+	int i;
+
+	CHECK_SYS(setrlimit(RLIMIT_NOFILE, &r));
+	CHECK_SYS(pipe2(cr->ids, O_CLOEXEC));
+	meet_init(&cr->go);
+	for (i = 0; i <= MANY; i++)
+		cr->dmabuf[i] = lent();
+	pid = child_run(crowds, cr);
+	client_open(&watch, 4, 128, 0);
+	mediator_open(&m, 0);
+	for (i = 0; i <= MANY; i++) {
+		CHECK_EQ(read(cr->ids[0], &id, sizeof(id)), sizeof(id));
+		CHECK_OK(mediator_get(&m, id, &g));
+		cr->got[i] = g.fd;
+	}
+	set_make(&h);
+	for (i = 0; i < MANY; i++)
+		CHECK_SYS(epoll_ctl(h.epoll, EPOLL_CTL_ADD, cr->dmabuf[i], &ev));
+	set_hold(&h);
+	meet_say(&cr->go);
+	CHECK_OK(child_wait(pid));
+	for (i = 0; i <= MANY; i++)
+		CHECK_SYS(close(cr->dmabuf[i]));
+	CHECK(COMES(charged(&watch) == watch.init.region_size + (MANY + 1) * PAGE));
+	for (i = 0; i <= MANY; i++)
+		CHECK_SYS(close(cr->got[i]));
+	CHECK(COMES(charged(&watch) == watch.init.region_size + MANY * PAGE));
+	set_release(&h);
+	CHECK(COMES(charged(&watch) == watch.init.region_size));
 	mediator_close(&m);
 	client_close(&watch);
 }
