@@ -11,6 +11,8 @@
 #define USUAL_NS	2000000u	/* a page to be had, a thread that looks something up */
 #define MOST_NS		50000000u	/* of one call: it may be another's doing after all */
 
+/* Who waits has the first of them: whoever comes back for the next piece is behind him. */
+static pthread_mutex_t next_one = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 
 /* Of this thread. */
@@ -55,7 +57,9 @@ static struct moment begin(void)
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	void *any;
 
+	pthread_mutex_lock(&next_one);
 	pthread_mutex_lock(&one_at_a_time);
+	pthread_mutex_unlock(&next_one);
 	any = mmap(NULL, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (any != MAP_FAILED)
 		munmap(any, page);

@@ -25,7 +25,7 @@ void *filemap_map(int fd, size_t bytes, uint64_t *ns);
 /* Returns that time. */
 uint64_t filemap_unmap(void *base, size_t bytes);
 
-/* The same of files that nobody else has by themselves: several at a time. */
+/* The same of administrators' files, and where nobody is timed: several at a time. */
 void *filemap_map_untimed(int fd, size_t bytes);
 void filemap_unmap_untimed(void *base, size_t bytes);
 

@@ -54,6 +54,7 @@ struct kernel_link {
 struct kernel_buffer {
 	struct mapping map;
 	struct clist node;
+	struct kernel_link *link;
 	struct holder *holder;
 	struct host_job job;
 	struct poller *poller;
@@ -184,6 +185,7 @@ static struct mapping *map_buffer(struct kernel_link *k, uint64_t id)
 			   a.uid);
 		goto free;
 	}
+	kb->link = k;
 	kb->map.id = (uint32_t)id;
 	kb->map.fd = a.fd;
 	kb->map.bytes = a.bytes;
@@ -241,12 +243,26 @@ static void take_out(struct kernel_link *k, struct kernel_buffer *kb)
 	holder_give_later(kb->holder, BUFFER_FDS, BUFFER_MAPS);
 }
 
+/* As map_file(): while one is unmapped who maps another one sleeps, and it isn't his doing. */
+static void unmap_file(struct kernel_buffer *kb)
+{
+	uint64_t ns;
+
+	if (holder_is_unlimited(kb->holder)) {
+		filemap_unmap_untimed(kb->map.base, kb->map.bytes);
+		return;
+	}
+	ns = filemap_unmap(kb->map.base, kb->map.bytes);
+	if (ns)
+		patience_spend(&kb->link->patience, holder_uid(kb->holder), ns, monotonic_ns());
+}
+
 /* Any thread. */
 static void unmap_buffer(struct kernel_buffer *kb)
 {
 	hostmap_remove(&kb->map);
 	guard_remove(kb->map.guard);
-	filemap_unmap_untimed(kb->map.base, kb->map.bytes);
+	unmap_file(kb);
 	close(kb->map.fd);
 	holder_given(kb->holder, BUFFER_FDS, BUFFER_MAPS);
 	free(kb);
@@ -450,6 +466,12 @@ int kernel_link_open(const char *path, bool take_over, struct holdings *holdings
 
 	if (!k)
 		return -ENOMEM;
+	/* How fast this machine is. */
+	err = wake_init();
+	if (err) {
+		free(k);
+		return err;
+	}
 	clist_init(&k->mapped);
 	patience_init(&k->patience, wake_slowness());
 	k->holdings = holdings;
