@@ -215,8 +215,11 @@ static int open_links(struct daemon *d)
 		err = open_broker(d);
 	if (err)
 		return err;
-	if (d->kernel && !d->broker && d->config.link.kind == CONFIG_LINK_AUTO)
-		log_info("no socket: the module serves all", log_str("both", "link.kind = both"));
+	if (d->kernel && !d->broker && !d->options.no_broker &&
+	    d->config.link.kind == CONFIG_LINK_AUTO)
+		log_notice("no socket: programs use the module",
+			   log_str("socket", d->options.socket ?: d->config.link.socket),
+			   log_str("remedy", "link.kind = both, or broker, where some can't"));
 	if (d->broker && d->kernel)
 		log_notice("both links are served: limits of tenants hold on each by itself",
 			   log_str("remedy", "link.kind = auto"));
