@@ -961,13 +961,27 @@ static struct run *run_of_work(struct work *w)
 	return (struct run *)((char *)w - offsetof(struct run, work));
 }
 
-/* On a lane's thread: a copy, a fill, a service. */
+/* On another thread: a copy, a fill, a service.  Others may have had that thread for long. */
+static int host_work(struct run *run)
+{
+	const struct memory_until *until = &run->until;
+
+	run->unrun = true;
+	if (__atomic_load_n(&until->canceled, __ATOMIC_RELAXED))
+		return -ECANCELED;
+	if (until->deadline_ns && monotonic_ns() >= until->deadline_ns)
+		return -ETIMEDOUT;
+	run->unrun = false;
+	return host_run(&run->node->d, run->ranges, run->node->args);
+}
+
+/* On a lane's. */
 static int host_enter(struct runner_task *rt)
 {
 	struct run *run = (struct run *)((char *)rt - offsetof(struct run, rt));
 
 	rt->start_ns = monotonic_ns();
-	return host_run(&run->node->d, run->ranges, run->node->args);
+	return host_work(run);
 }
 
 static void host_begin(struct run *run)
@@ -1028,7 +1042,7 @@ static void host_done(struct host_job *job)
 	struct run *run = (struct run *)((char *)job - offsetof(struct run, job));
 	uint64_t start = monotonic_ns();
 
-	run->rt.result = host_run(&run->node->d, run->ranges, run->node->args);
+	run->rt.result = host_work(run);
 	run->rt.start_ns = start;
 	run->rt.hold_ns = monotonic_ns() - start;
 	run->rt.device_ns = run->rt.hold_ns;
@@ -1313,8 +1327,11 @@ static void hand_over(struct run *run, bool launch)
 	if (pd->dev->info.kind == ARAX_DEVICE_CPU)
 		run->cpus = launch && run->rt.kernel->split ? pd->dev->info.units : 1;
 	run_take_cpus(run);
-	if (!launch && !run->load && is_of_cores(pd, run))
-		host_begin(run);
+	if (!launch && !run->load) {
+		run->until = (struct memory_until){ .deadline_ns = run_deadline_ns(run->node) };
+		if (is_of_cores(pd, run))
+			host_begin(run);
+	}
 	run->handed = launch || run->load || run->hosted;
 	if (run->handed)
 		runner_submit(pd->runner, &run->rt);

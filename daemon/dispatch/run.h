@@ -39,7 +39,7 @@ struct aside {
 
 /*
  * A lane's present task.  While it is on another thread that thread owns the
- * runner's part and the ranges; it comes back through the poller's work queue.
+ * runner's part, the ranges and @unrun; it comes back through the poller's work queue.
  */
 struct run {
 	struct work work;
@@ -69,7 +69,7 @@ struct run {
 	struct module *module;		/* its kernel is of this one; NULL: it is installed */
 	struct own_load *load;		/* see own.h; NULL: it is none */
 	struct memory_range *remote;	/* where the device has memory of its own */
-	struct memory_until until;	/* then it waits no longer for room there, or at a gate */
+	struct memory_until until;	/* then it waits no longer for room there, at a gate, for the host */
 	uint64_t fetch_ns;		/* that its lane waited for what it uses to come to the host */
 	uint64_t seq;
 	bool stored;			/* results may have reached the host's pages */

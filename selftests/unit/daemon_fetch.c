@@ -21,6 +21,10 @@
 #define BOTH	"loop { inline_us = 0 }\ncpu { groups = { \"0\" } }\n" \
 		"backend \"sim\" { options = { \"devices=1\", \"lanes=1\", \"memory=134217728\", " \
 		"\"base-us=1\", \"latency-us=1\" } }\n"
+/* A thread of the host's does copies for all of its lanes. */
+#define NO_CORES "loop { inline_us = 0 }\ncpu { enable = false }\n" \
+		"backend \"sim\" { options = { \"devices=1\", \"lanes=2\", \"memory=8388608\", " \
+		"\"base-us=1\", \"latency-us=1\" } }\n"
 
 enum how { CANCEL, DEADLINE };
 
@@ -31,8 +35,8 @@ static uint32_t sim, cores;
 static float *in, *out;
 static uint32_t x, y, z;
 
-/* What stops the thread that fetches; and who has come there, and to copies. */
-static bool hold_fetches, ending;
+/* What stops the thread that fetches, or that does copies; and who has come there. */
+static bool hold_fetches, hold_copies, ending;
 static uint32_t fetches, copies;
 
 static uint32_t count(const uint32_t *of)
@@ -78,6 +82,8 @@ int __wrap_host_run(const struct arax_dispatch *d, const struct arax_launch_rang
 		    const void *args)
 {
 	__atomic_fetch_add(&copies, 1, __ATOMIC_ACQ_REL);
+	while (__atomic_load_n(&hold_copies, __ATOMIC_ACQUIRE))
+		usleep(100);
 	return __real_host_run(d, r, args);
 }
 
@@ -109,7 +115,7 @@ static void up_with(const char *conf, uint64_t bytes)
 	y = explicit_buffer(bytes);
 	z = client_buffer(&a, PAGE, &data, NULL);
 	out = (float *)(void *)data;
-	hold_fetches = ending = false;
+	hold_fetches = hold_copies = ending = false;
 	fetches = copies = 0;
 }
 
@@ -202,6 +208,7 @@ static bool is_out(float value)
 static void release(void)
 {
 	__atomic_store_n(&hold_fetches, false, __ATOMIC_RELEASE);
+	__atomic_store_n(&hold_copies, false, __ATOMIC_RELEASE);
 }
 
 static bool is_fetching(void)
@@ -453,6 +460,27 @@ START_TEST(it_stops_on_a_lane)
 }
 END_TEST
 
+/* A thread of the host's has others' copies first. */
+START_TEST(it_stops_behind_a_thread)
+{
+	int32_t result;
+
+	up_with(NO_CORES, PAGE);
+	hold_copies = true;
+	add_copy(queue, client_buffer(&a, PAGE, NULL, NULL), 2);
+	ck_assert(comes_true(count(&copies), 100));
+	add_copy_for(_i, queue, BYTES, 3);
+	ck_assert(comes_true(__atomic_load_n(&daemon_poller(d)->stats.handed, __ATOMIC_RELAXED) == 2,
+			     100));
+	result = end_it(_i, 3);
+	release();
+	ck_assert_int_eq(result_of(2), 0);
+	ck_assert_int_eq(result_of(3), result);
+	ck_assert_uint_eq(count(&copies), 1);
+	down();
+}
+END_TEST
+
 int main(void)
 {
 	TCase *t = tcase_create("all");
@@ -468,6 +496,7 @@ int main(void)
 	tcase_add_test(t, araxd_ends);
 	tcase_add_test(t, bytes_are_written_anew);
 	tcase_add_loop_test(t, it_stops_on_a_lane, CANCEL, DEADLINE + 1);
+	tcase_add_loop_test(t, it_stops_behind_a_thread, CANCEL, DEADLINE + 1);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
