@@ -56,11 +56,14 @@ DAEMON_CANCEL_FLAGS := $(addprefix -Wl$(comma)--wrap=,memory_lose memory_stop gr
 DAEMON_AHEAD_SRCS  := selftests/unit/daemon_ahead.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
 DAEMON_AHEAD_FLAGS := $(addprefix -Wl$(comma)--wrap=,device_copy_out memory_lose sched_next)
+DAEMON_FETCH_SRCS  := selftests/unit/daemon_fetch.c selftests/unit/daemon_client.c \
+		      $(ARAXD_LIB_SRCS)
+DAEMON_FETCH_FLAGS := $(addprefix -Wl$(comma)--wrap=,device_copy_out host_run)
 DAEMON_MIX_SRCS    := selftests/unit/daemon_mix.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
 DAEMON_MIX_FLAGS   := $(addprefix -Wl$(comma)--wrap=device_,depth submit wait copy_in copy_out alloc alloc_on free kernel_load \
 					is_configured configuration switch_ns configure refresh can_reset reset)
-DAEMON_TESTS := $(foreach v,plain asan tsan,parts-$(v) broker-$(v) visit-$(v) lone-$(v) quota-$(v) ahead-$(v) cancel-$(v) \
+DAEMON_TESTS := $(foreach v,plain asan tsan,parts-$(v) broker-$(v) visit-$(v) lone-$(v) quota-$(v) ahead-$(v) cancel-$(v) fetch-$(v) \
 					mix-$(v) figures-$(v)) \
 		data-plain data-asan
 $(foreach v,plain asan,\
@@ -70,6 +73,7 @@ $(foreach v,plain asan tsan,\
 	$(call program,$(B)/unit/daemon-parts-$(v),$(v),$(DAEMON_PARTS_SRCS),$(DAEMON_PARTS_FLAGS) $(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-lone-$(v),$(v),$(DAEMON_LONE_SRCS),$(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-cancel-$(v),$(v),$(DAEMON_CANCEL_SRCS),$(DAEMON_CANCEL_FLAGS) $(DAEMON_TEST_LIBS)) \
+	$(call program,$(B)/unit/daemon-fetch-$(v),$(v),$(DAEMON_FETCH_SRCS),$(DAEMON_FETCH_FLAGS) $(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-ahead-$(v),$(v),$(DAEMON_AHEAD_SRCS),$(DAEMON_AHEAD_FLAGS) $(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-mix-$(v),$(v),$(DAEMON_MIX_SRCS),$(DAEMON_MIX_FLAGS) $(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-quota-$(v),$(v),$(DAEMON_QUOTA_SRCS),$(DAEMON_QUOTA_FLAGS) $(DAEMON_TEST_LIBS)) \

@@ -6,6 +6,8 @@
 
 #include "daemon/dispatch/remote.h"
 #include "daemon/dispatch/run.h"
+#include "daemon/dispatch/why.h"
+#include "daemon/reason.h"
 
 /*
  * How long one goes on while others wait, and what is fetched at once: between two pieces the link
@@ -17,12 +19,13 @@
 #define PIECE_NS	2000000u
 #define PIECE_MOST	(128u << 20)	/* where less is known of the link than it says */
 
-/* With the thread at a time: it has the next one before the poller hears of the last one's end. */
-#define OUT	2
+/* Whoever comes after this araxd begins the task. */
+#define LET_GO	1
 
 /**
  * struct fetch - one of them
- * @run:	that goes on; NULL: @node is a marker that ends
+ * @run:	that goes on; NULL: @node is a marker that ends, or a task that is queued then
+ * @fate:	atomic: what the task ends with, or LET_GO, as nobody waits for the rest; 0: somebody does
  * @turn:	its place in struct fetch_turns, while it is counted there
  * @takes_ns:	what is expected of all of it
  * @most:	bytes of a piece
@@ -35,12 +38,12 @@ struct fetch {
 	struct poller *poller;
 	struct graph_node *node;
 	struct run *run;
-	int result;
+	int result, fate;
 	uint32_t turn;
 	uint32_t range;
 	uint64_t takes_ns, most, at;
 	struct memory_range piece;
-	struct memory_range ranges[ARAX_MAX_RANGES];
+	struct memory_range ranges[];
 };
 
 /* Its own, if it has one; or a free one; or, when all are taken, another tenant's. */
@@ -104,13 +107,25 @@ static struct fetch *take(struct fetch_turns *t)
 	return f;
 }
 
+static struct fetch **place_of(struct fetch_turns *t, const struct fetch *f)
+{
+	struct fetch **at = t->with;
+
+	while (*at != f)
+		at++;
+	return at;
+}
+
 static void hand_out(struct poller *p)
 {
 	struct fetch_turns *t = &p->fetches;
 
-	while (t->some && t->out < OUT) {
+	while (t->some && t->out < FETCH_OUT) {
+		struct fetch *f = take(t);
+
 		t->out++;
-		host_thread_push(t->thread, &take(t)->job);
+		*place_of(t, NULL) = f;
+		host_thread_push(t->thread, &f->job);
 	}
 }
 
@@ -122,25 +137,66 @@ static void add(struct poller *p, struct fetch *f)
 	hand_out(p);
 }
 
+static const char *why(int result)
+{
+	if (result == -EIO)
+		return "bytes that it uses were on a device that does not give them, or is lost";
+	if (result == -ETIMEDOUT)
+		return "its deadline passed before bytes that it uses had come from a device";
+	return "";
+}
+
+/* A task's bytes are there, or it ends: but it has not begun. */
+static void queue(struct poller *p, struct graph_node *node, int result)
+{
+	struct link *l = node->priv;
+
+	if (result < 0) {
+		why_tell(l, node, NULL, NULL, result, why(result));
+		run_refuse(p, node, result);
+		return;
+	}
+	graph_stop(l->graph, node);
+	if (result == LET_GO)
+		return;
+	if (!run_anywhere(p, node))
+		run_refuse_for_good(p, node);
+	else if (sched_push(p->sched, node, poller_ns(p)))
+		run_refuse(p, node, -ENOMEM);
+}
+
 static void end(struct fetch *f)
 {
+	struct graph_node *node = f->node;
+	int result = f->fate ?: f->result;
 	struct poller *p = f->poller;
 
 	if (f->run) {
-		run_go_on(f->run, f->result);
-	} else {
+		reason_set("%s", why(result));
+		run_go_on(f->run, result);
+	} else if (node->d.opcode == ARAX_OP_MARKER) {
 		p->running--;
 		/* The program is going to write there; whoever had a copy has it no longer. */
-		if (!f->result)
-			remote_host_wrote(f->node->priv, f->node, 0);
-		run_refuse(p, f->node, f->result);
+		if (!result)
+			remote_host_wrote(node->priv, node, 0);
+		run_refuse(p, node, result);
+	} else {
+		p->running--;
+		queue(p, node, result);
 	}
 	free(f);
 }
 
 static bool is_over(const struct fetch *f)
 {
-	return f->result || f->range == f->node->d.nr_ranges;
+	return f->result || f->range == f->node->d.nr_ranges ||
+	       __atomic_load_n(&f->fate, __ATOMIC_RELAXED);
+}
+
+static void is_live_no_more(struct fetch_turns *t, const struct fetch *f)
+{
+	__atomic_store_n(&t->live, t->live - 1, __ATOMIC_RELAXED);
+	leave(t, f);
 }
 
 static struct fetch *of_work(struct work *w)
@@ -161,12 +217,11 @@ static void fetched(struct work *w)
 	bool over = is_over(f);
 
 	p->fetches.out--;
-	if (over) {
-		__atomic_store_n(&p->fetches.live, p->fetches.live - 1, __ATOMIC_RELAXED);
-		leave(&p->fetches, f);
-	} else {
+	*place_of(&p->fetches, f) = NULL;
+	if (over)
+		is_live_no_more(&p->fetches, f);
+	else
 		put(&p->fetches, f, true);
-	}
 	hand_out(p);
 	if (over)
 		end(f);
@@ -246,7 +301,7 @@ static uint64_t piece_bytes(uint64_t bytes, uint64_t takes_ns)
 /* NULL: no memory. */
 static struct fetch *create(struct poller *p, struct graph_node *node, struct run *run)
 {
-	struct fetch *f = calloc(1, sizeof(*f));
+	struct fetch *f = calloc(1, sizeof(*f) + node->d.nr_ranges * sizeof(f->ranges[0]));
 	uint64_t bytes;
 
 	if (!f)
@@ -263,18 +318,107 @@ static struct fetch *create(struct poller *p, struct graph_node *node, struct ru
 	return f;
 }
 
-bool fetch_for_run(struct run *run)
+void fetch_for_run(struct run *run)
 {
-	struct fetch *f;
+	struct fetch *f = create(run->poller, run->node, run);
 
-	if (!remote_is_dirty(run->node))
-		return false;
-	f = create(run->poller, run->node, run);
 	if (f)
 		add(run->poller, f);
 	else
 		run_go_on(run, -ENOMEM);
+}
+
+/* Whatever device it comes to. */
+static bool is_for_host(struct poller *p, const struct graph_node *node)
+{
+	for (uint32_t i = 0; node->d.opcode == ARAX_OP_LAUNCH && i < p->nr_devs; i++)
+		if (memory_has_device(p->memory, i) && run_can(p, node, i))
+			return false;
 	return true;
+}
+
+bool fetch_before_queue(struct poller *p, struct graph_node *node)
+{
+	if (p->stopping || !is_for_host(p, node) || !remote_is_dirty(node))
+		return false;
+	fetch_for_task(p, node);
+	return true;
+}
+
+void fetch_for_task(struct poller *p, struct graph_node *node)
+{
+	struct link *l = node->priv;
+	struct fetch *f;
+
+	node->fetched = true;
+	/* Else its buffers might go meanwhile. */
+	graph_start(l->graph, node);
+	f = create(p, node, NULL);
+	if (!f) {
+		run_refuse(p, node, -ENOMEM);
+		return;
+	}
+	p->running++;
+	add(p, f);
+}
+
+/* What it ends with now; 0: it goes on. */
+static int fate_of(const struct fetch *f)
+{
+	const struct graph_node *node = f->node;
+	uint64_t deadline = run_deadline_ns(node);
+
+	if (graph_node_gone(node))
+		return -ECANCELED;
+	/* Its fetch is all that a marker does: it has begun. */
+	if (node->d.opcode == ARAX_OP_MARKER)
+		return 0;
+	if (graph_node_canceled(node))
+		return -ECANCELED;
+	if (deadline && poller_ns(f->poller) >= deadline)
+		return -ETIMEDOUT;
+	return f->poller->stopping && !f->run ? LET_GO : 0;
+}
+
+/* Those that wait and need not any more are put behind *@last.  Returns where the next one comes. */
+static struct fetch **give_up(struct fetch_turns *t, uint32_t turn, struct fetch **last)
+{
+	struct fetch **at = &t->of[turn].first, *f;
+
+	while ((f = *at)) {
+		f->fate = fate_of(f);
+		if (!f->fate) {
+			t->of[turn].last = f;
+			at = &f->next;
+			continue;
+		}
+		*at = f->next;
+		*last = f;
+		last = &f->next;
+	}
+	if (!t->of[turn].first)
+		t->some &= ~(1ull << turn);
+	return last;
+}
+
+void fetch_look(struct poller *p)
+{
+	struct fetch_turns *t = &p->fetches;
+	struct fetch *over, **last = &over, *f;
+
+	t->look = false;
+	/* These end when a piece of them has come. */
+	for (uint32_t i = 0; i < FETCH_OUT; i++)
+		if (t->with[i] && !t->with[i]->fate)
+			__atomic_store_n(&t->with[i]->fate, fate_of(t->with[i]), __ATOMIC_RELAXED);
+	for (uint64_t some = t->some; some; some &= some - 1)
+		last = give_up(t, (uint32_t)__builtin_ctzll(some), last);
+	*last = NULL;
+	while ((f = over)) {
+		over = f->next;
+		is_live_no_more(t, f);
+		end(f);
+	}
 }
 
 enum run_outcome fetch_for_host(struct poller *p, struct graph_node *node)

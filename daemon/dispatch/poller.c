@@ -171,14 +171,17 @@ static void context_gone(struct poller *p, struct link *l, uint32_t context)
 	own_context_gone(l, context);
 	aside_context_gone(l, context);
 	remote_context_gone(l, context);
+	p->fetches.look = true;
 }
 
 static void take_note(struct poller *p, struct link *l, const struct arax_dispatch *d)
 {
 	switch (d->type) {
 	case ARAX_DISPATCH_CANCEL:
-		if (graph_cancel(l->graph, d->tag) == -EBUSY)
+		if (graph_cancel(l->graph, d->tag) == -EBUSY) {
+			p->fetches.look = true;
 			remote_cancel(l, graph_find(l->graph, d->tag));
+		}
 		break;
 	case ARAX_DISPATCH_UNBLOCK:
 		if (p->memory)
@@ -283,7 +286,9 @@ static void expire(struct poller *p, struct link *l)
 		return;
 	/* What runs in a worker has its deadline there; a thread can't be stopped. */
 	while (graph_expire(l->graph, now))
-		;
+		p->fetches.look = true;
+	if (p->fetches.look)
+		fetch_look(p);
 	p->unfinished = true;	/* others may have become ready */
 	poller_commit_ended(p, l);
 }
@@ -318,6 +323,8 @@ static int take_ready(struct poller *p, struct link *l, uint64_t first)
 			}
 		} else if (!run_anywhere(p, node)) {
 			run_refuse_for_good(p, node);
+		} else if (unlikely(p->memory) && fetch_before_queue(p, node)) {
+			p->exact = false;
 		} else if (sched_push(p->sched, node, poller_ns(p))) {
 			run_refuse(p, node, -ENOMEM);
 		} else if (++pushed > 1) {
@@ -772,6 +779,8 @@ int poller_turn(struct poller *p)
 			return -1;
 		n += taken;
 	}
+	if (unlikely(p->fetches.look))
+		fetch_look(p);
 	if (unlikely(p->quota.lines))
 		quota_look(p);
 	if (!n && !p->unfinished && !sched_queued(p->sched)) {
@@ -1093,6 +1102,7 @@ static void stop_now(struct work *w)
 	p->on_stopped = s->on_stopped;
 	p->stopped_arg = s->arg;
 	p->stopping = true;
+	p->fetches.look = true;
 	for (i = 0; i < p->nr_devs; i++)
 		aside_let_go(&p->devs[i]);
 	for (i = 0; i < p->nr_links; i++)

@@ -359,7 +359,10 @@ static void cancel_run(struct poller_device *pd, struct run *run)
 
 	if (pd->gate)
 		gate_cancel(pd->gate, &run->until);
-	memory_cancel(p->memory, run->device, &run->until);
+	if (run->remote)
+		memory_cancel(p->memory, run->device, &run->until);
+	else
+		__atomic_store_n(&run->until.canceled, true, __ATOMIC_RELAXED);
 }
 
 void remote_cancel(struct link *l, const struct graph_node *node)
@@ -367,8 +370,8 @@ void remote_cancel(struct link *l, const struct graph_node *node)
 	struct poller *p = l->poller;
 	struct poller_device *pd;
 
-	/* Running, so a device has it. */
-	if (!p->memory || !node || !memory_has_device(p->memory, node->device))
+	/* Running, so a device has it; but for a marker, or what has none yet. */
+	if (!node || node->device >= p->nr_devs)
 		return;
 	pd = &p->devs[node->device];
 	for (struct run *run = pd->runs; run < run_end(pd); run++) {
@@ -383,12 +386,11 @@ void remote_context_gone(struct link *l, uint32_t context)
 {
 	struct poller *p = l->poller;
 
-	for (uint32_t i = 0; p->memory && i < p->nr_devs; i++) {
+	for (uint32_t i = 0; i < p->nr_devs; i++) {
 		struct poller_device *pd = &p->devs[i];
 
 		for (struct run *run = pd->runs; run < run_end(pd); run++)
-			if (run->remote && run->node && run->link == l &&
-			    run->node->d.context == context)
+			if (run->node && run->link == l && run->node->d.context == context)
 				cancel_run(pd, run);
 	}
 }

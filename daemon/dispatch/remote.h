@@ -26,8 +26,9 @@ int remote_prepare(struct run *run);
 int remote_begin(struct run *run);
 
 /*
- * (poller) A task that runs need not any more, or none of a context's: one that waits for room, or
- * for its device to be configured, ends with -ECANCELED.  NULL: it is no more.
+ * (poller) A task that runs need not any more, or none of a context's: one that waits for room, for
+ * its device to be configured, or for a thread of the host's, ends with -ECANCELED.  NULL: it is no
+ * more.
  */
 void remote_cancel(struct link *l, const struct graph_node *node);
 void remote_context_gone(struct link *l, uint32_t context);

@@ -372,7 +372,7 @@ static inline bool teaches(const struct run *run, uint64_t hold_ns)
 	struct poller *p = run->poller;
 
 	if (!run->here)
-		return !run->rt.lost_cpu;
+		return !run->rt.lost_cpu && !run->fetch_ns;
 	return hold_ns <= p->inline_ns || !was_preempted(&p->lost_cpu);
 }
 
@@ -950,7 +950,7 @@ static __attribute__((cold)) void finish_unrun(struct run *run, int err)
 
 	reason_take(run->rt.reason);
 	run->unrun = true;
-	finish(run, 0, 0, err);
+	finish(run, run->fetch_ns, run->fetch_ns, err);
 	/* It may be the last one that a lost device has waited for. */
 	if (unlikely(recover_pending(pd)))
 		recover_begin(p, pd);
@@ -961,13 +961,27 @@ static struct run *run_of_work(struct work *w)
 	return (struct run *)((char *)w - offsetof(struct run, work));
 }
 
-/* On a lane's thread: a copy, a fill, a service. */
+/* On another thread: a copy, a fill, a service.  Others may have had that thread for long. */
+static int host_work(struct run *run)
+{
+	const struct memory_until *until = &run->until;
+
+	run->unrun = true;
+	if (__atomic_load_n(&until->canceled, __ATOMIC_RELAXED))
+		return -ECANCELED;
+	if (until->deadline_ns && monotonic_ns() >= until->deadline_ns)
+		return -ETIMEDOUT;
+	run->unrun = false;
+	return host_run(&run->node->d, run->ranges, run->node->args);
+}
+
+/* On a lane's. */
 static int host_enter(struct runner_task *rt)
 {
 	struct run *run = (struct run *)((char *)rt - offsetof(struct run, rt));
 
 	rt->start_ns = monotonic_ns();
-	return host_run(&run->node->d, run->ranges, run->node->args);
+	return host_work(run);
 }
 
 static void host_begin(struct run *run)
@@ -1005,8 +1019,8 @@ static void came_back(struct work *w)
 	if (run->hosted)
 		host_end(run);
 	/* Where data came and went the device was kept for that as well. */
-	finish(run, run->remote || run->load ? run->rt.hold_ns : run->rt.device_ns, run->rt.hold_ns,
-	       run->rt.result);
+	finish(run, run->fetch_ns + (run->remote || run->load ? run->rt.hold_ns : run->rt.device_ns),
+	       run->fetch_ns + run->rt.hold_ns, run->rt.result);
 	/* It may only have been seen now that such code can't be run here; others wait to. */
 	if (unlikely(nobody))
 		run_refuse_stranded(p);
@@ -1028,7 +1042,7 @@ static void host_done(struct host_job *job)
 	struct run *run = (struct run *)((char *)job - offsetof(struct run, job));
 	uint64_t start = monotonic_ns();
 
-	run->rt.result = host_run(&run->node->d, run->ranges, run->node->args);
+	run->rt.result = host_work(run);
 	run->rt.start_ns = start;
 	run->rt.hold_ns = monotonic_ns() - start;
 	run->rt.device_ns = run->rt.hold_ns;
@@ -1134,7 +1148,7 @@ static void fill_launch(struct run *run, const struct kernel *k, bool worker)
 	rt->uid = d->uid;
 	rt->gid = d->gid;
 	rt->tenant = d->tenant;
-	rt->deadline_ns = d->flags & ARAX_DISPATCH_TARGET ? 0 : d->deadline_ns;
+	rt->deadline_ns = run_deadline_ns(run->node);
 	rt->device_ns = 0;
 	rt->wall_ns = 0;
 	rt->start_ns = 0;
@@ -1313,8 +1327,11 @@ static void hand_over(struct run *run, bool launch)
 	if (pd->dev->info.kind == ARAX_DEVICE_CPU)
 		run->cpus = launch && run->rt.kernel->split ? pd->dev->info.units : 1;
 	run_take_cpus(run);
-	if (!launch && !run->load && is_of_cores(pd, run))
-		host_begin(run);
+	if (!launch && !run->load) {
+		run->until = (struct memory_until){ .deadline_ns = run_deadline_ns(run->node) };
+		if (is_of_cores(pd, run))
+			host_begin(run);
+	}
 	run->handed = launch || run->load || run->hosted;
 	if (run->handed)
 		runner_submit(pd->runner, &run->rt);
@@ -1360,19 +1377,33 @@ static struct run *take_place(const struct poller *p, struct poller_device *pd,
 	return run;
 }
 
+/* It has a lane of a device that works on the host's pages, but not the bytes: others take it meanwhile. */
+static __attribute__((cold)) void give_lane_back(struct poller *p, struct graph_node *node)
+{
+	ahead_left(p, node, NULL);
+	sched_finish(p->sched, node, 0, false);
+	fetch_for_task(p, node);
+}
+
 static inline __attribute__((always_inline))
 enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t *after,
 		       uint32_t nr_after)
 {
 	struct poller_device *pd = &p->devs[node->device];
 	struct link *l = node->priv;
-	bool launch = node->d.opcode == ARAX_OP_LAUNCH, worker = false, here;
+	bool launch = node->d.opcode == ARAX_OP_LAUNCH, worker = false, here, dirty = false;
 	const struct kernel *k = launch ? run_kernel(node) : NULL;
 	struct run *run;
 	int err;
 
 	if (unlikely(graph_node_state(node) == GRAPH_RUNNING) && aside_go_on(p, node))
 		return RUN_DONE;
+	if (unlikely(p->memory) && !(launch && pd->dev->info.memory))
+		dirty = remote_is_dirty(node);
+	if (unlikely(dirty) && !nr_after && !node->fetched) {
+		give_lane_back(p, node);
+		return RUN_DONE;
+	}
 	run = take_place(p, pd, node);
 	ahead_left(p, node, run);
 	p->running++;
@@ -1385,6 +1416,7 @@ enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t
 	run->handed = false;
 	run->over_quota = false;
 	run->quota = NULL;
+	run->fetch_ns = 0;
 	run->follows = nr_after;
 	run->rt.reason[0] = '\0';
 	run->rt.nr_after = nr_after;
@@ -1428,7 +1460,7 @@ enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t
 	/* It may be long after all: then somebody has to be there who polls meanwhile. */
 	here = !worker && !p->visitor && role_is_watched(&p->role);
 	/* What is to be done around a launch is done on the lane's thread. */
-	if (here && !run->load && !(unlikely(p->memory) && remote_is_dirty(node)) &&
+	if (here && !run->load && !dirty &&
 	    (!launch || (!run->rt.enter && pd->dev->info.kind == ARAX_DEVICE_CPU)) &&
 	    !rest_in_the_way(p) &&
 	    sched_is_short(p->sched, node, node->device, inline_limit(p)))
@@ -1438,12 +1470,13 @@ enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t
 	    !sched_queued(p->sched) &&
 	    sched_is_short(p->sched, node, node->device, idle_limit(p, run)) &&
 	    runner_is_usual(pd->runner, &run->rt) &&
-	    (run->remote ? remote_enter_ready(run) : !(unlikely(p->memory) && remote_is_dirty(node))))
+	    (run->remote ? remote_enter_ready(run) : !dirty))
 		return run_inline(p, run, pd, true);
-	/* On the host's pages, but the bytes are on a device alone. */
-	if (unlikely(p->memory) && !(launch && run->remote) && fetch_for_run(run))
-		return RUN_DONE;
-	hand_over(run, launch);
+	/* They had come to the host, and the program's other tasks have written there since. */
+	if (unlikely(dirty))
+		fetch_for_run(run);
+	else
+		hand_over(run, launch);
 	return RUN_DONE;
 }
 
@@ -1461,6 +1494,9 @@ void run_follow(struct poller *p, struct graph_node *node, const uint32_t *after
 
 void run_go_on(struct run *run, int err)
 {
+	const struct ticks *t = &run->poller->ticks;
+
+	run->fetch_ns = ticks_to_ns(t, ticks_between(run->start, ticks_now(t)));
 	if (err) {
 		finish_unrun(run, err);
 		return;

@@ -39,7 +39,7 @@ struct aside {
 
 /*
  * A lane's present task.  While it is on another thread that thread owns the
- * runner's part and the ranges; it comes back through the poller's work queue.
+ * runner's part, the ranges and @unrun; it comes back through the poller's work queue.
  */
 struct run {
 	struct work work;
@@ -69,7 +69,8 @@ struct run {
 	struct module *module;		/* its kernel is of this one; NULL: it is installed */
 	struct own_load *load;		/* see own.h; NULL: it is none */
 	struct memory_range *remote;	/* where the device has memory of its own */
-	struct memory_until until;	/* then it waits no longer for room there, or at a gate */
+	struct memory_until until;	/* then it waits no longer for room there, at a gate, for the host */
+	uint64_t fetch_ns;		/* that its lane waited for what it uses to come to the host */
 	uint64_t seq;
 	bool stored;			/* results may have reached the host's pages */
 	bool spent;			/* some of its input is nowhere any more */
@@ -83,6 +84,12 @@ struct run {
 	bool handed;			/* it has a ticket of its lane */
 	bool follows;			/* started before what it waits for had ended: follow.h */
 };
+
+/* If it has not begun by then it does not; 0: it may at any time. */
+static inline uint64_t run_deadline_ns(const struct graph_node *node)
+{
+	return node->d.flags & ARAX_DISPATCH_TARGET ? 0 : node->d.deadline_ns;
+}
 
 /* A launch that ends with @result had not begun: all bytes are as they were. */
 static inline bool run_did_nothing(const struct run *run, int result)
@@ -120,10 +127,10 @@ void run_follow(struct poller *p, struct graph_node *node, const uint32_t *after
 bool run_was_alone(const struct poller *p);
 /* fetch.c: */
 /*
- * (poller) Before a run on the host's pages: if bytes that it uses are on a device alone they
- * are on their way now, and run_go_on() follows when they are there.
+ * (poller) Before a run on the host's pages: bytes that it uses are on a device alone, and are on
+ * their way now; run_go_on() follows when they are there.
  */
-bool fetch_for_run(struct run *run);
+void fetch_for_run(struct run *run);
 /*
  * (poller) A marker: the program is about to use its ranges.  It ends when the bytes are there.
  */

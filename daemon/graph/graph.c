@@ -358,6 +358,7 @@ static inline struct node *node_create(struct graph *g, const struct arax_dispat
 		n->pub.sched.work = g->params.work(g->params.work_arg, &n->pub);
 	n->pub.priv = NULL;
 	n->pub.losses = 0;
+	n->pub.fetched = false;
 	n->pub.declined = 0;
 	return n;
 }

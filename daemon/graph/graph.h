@@ -93,6 +93,7 @@ enum graph_state {
  *		wait (sched_task.h) from graph_add() on
  * @device:	for the caller: where it runs
  * @losses:	for the caller, 0 at first: devices that were lost by it, it seems
+ * @fetched:	for the caller, false at first: it has waited for what it uses to come to the host
  * @declined:	for the caller, 0 at first: where it is not to run, bits
  * @run_ns:	for the caller; araxd: when a blocked task was unblocked, while tasks are recorded
  * @next, @prev: for the caller: of a list; @prev is NULL at first
@@ -111,7 +112,8 @@ struct graph_node {
 	struct graph_node *next, **prev;
 	void *priv;
 	uint32_t device;
-	uint16_t losses;
+	uint8_t losses;
+	bool fetched;
 	uint16_t declined;
 };
 

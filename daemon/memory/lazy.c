@@ -353,6 +353,22 @@ int memory_flush(struct memory *m, const struct memory_range *r)
 	return err;
 }
 
+/* (locked) Some of its rows, if not too many to be looked at: what lies between them may be another's. */
+static bool has_dirty_rows(const struct memory_range *r)
+{
+	uint32_t i, rows = memory_rows(r);
+	uint64_t start, bytes;
+
+	if (rows == 1 || rows > MEMORY_MAX_ROWS)
+		return true;
+	for (i = 0; i < rows; i++) {
+		start = memory_row(r, i, &bytes);
+		if (find_dirty(r->buffer, start, start + bytes, true, 0))
+			return true;
+	}
+	return false;
+}
+
 bool memory_is_dirty(struct memory *m, const struct memory_range *r)
 {
 	bool dirty;
@@ -360,7 +376,7 @@ bool memory_is_dirty(struct memory *m, const struct memory_range *r)
 	if (!r->buffer || !r->buffer->lazy)
 		return false;
 	memory_lock(m);
-	dirty = find_dirty(r->buffer, r->offset, memory_range_end(r), true, 0);
+	dirty = find_dirty(r->buffer, r->offset, memory_range_end(r), true, 0) && has_dirty_rows(r);
 	pthread_mutex_unlock(&m->lock);
 	return dirty;
 }
