@@ -95,7 +95,14 @@
  *   ARAX_QUEUE_CONTINUE.  A task depends on an earlier one of its context if
  *   both are in the same in-order queue, if both are in the same dataflow queue
  *   and one is a barrier, or if one of them is in a dataflow queue and the
- *   earlier one writes bytes that the later one touches.
+ *   earlier one writes bytes that the later one touches.  Who writes bytes that the
+ *   earlier one only reads waits for its end, however that is.
+ *
+ *   Where there are too many tasks to tell which of them one depends on, it counts as
+ *   depending on all earlier ones of its context: it is canceled with any of them that fails,
+ *   as what the failed one left may be what it was to work on.  araxd looks, for each range of a
+ *   task, at 256 others in use besides those that the task wholly overwrites, for all of its ranges at
+ *   2,048 rows, and lets it wait for 512 tasks by name.
  *
  *   This holds for tasks that were submitted without knowing of the failure, however
  *   late they come: completions number the failures of a context, and an entry

@@ -98,6 +98,19 @@ static bool can_follow(struct poller *p, const struct poller_device *pd, struct 
 	       (pd->dev->info.memory || !p->memory || !remote_is_dirty(node));
 }
 
+/* Of those that it waits for, the ones that it is only to come behind: bits. */
+static uint32_t find_order(const struct behind *b, const struct run **runs, uint32_t nr)
+{
+	uint32_t order = 0;
+
+	for (uint32_t i = 0; i < nr; i++)
+		for (uint32_t k = 0; k < b->nr; k++)
+			if (runs[i]->rt.ticket == b->after[k] &&
+			    graph_only_orders(runs[i]->node, b->node))
+				order |= 1u << k;
+	return order;
+}
+
 /* The first that may go behind @runs does so. */
 static bool follow_one(struct poller *p, struct poller_device *pd, uint32_t lane,
 		       const struct run **runs, uint32_t nr)
@@ -127,7 +140,7 @@ static bool follow_one(struct poller *p, struct poller_device *pd, uint32_t lane
 	    sched_book(p->sched, node, pd->dev->index, lane, poller_ns(p)))
 		return false;
 	POLLER_COUNT(p, followed);
-	run_follow(p, node, first->after, first->nr);
+	run_follow(p, node, first->after, first->nr, find_order(first, runs, nr));
 	return true;
 }
 

@@ -1387,7 +1387,7 @@ static __attribute__((cold)) void give_lane_back(struct poller *p, struct graph_
 
 static inline __attribute__((always_inline))
 enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t *after,
-		       uint32_t nr_after)
+		       uint32_t nr_after, uint32_t order)
 {
 	struct poller_device *pd = &p->devs[node->device];
 	struct link *l = node->priv;
@@ -1448,8 +1448,10 @@ enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t
 		fill_launch(run, k, worker);
 	if (unlikely(p->quota.lines))
 		quota_started(run);
-	if (nr_after)
+	if (nr_after) {
 		memcpy(run->rt.after, after, nr_after * sizeof(*after));
+		run->rt.order = order;
+	}
 	if (launch && run->remote) {
 		err = remote_begin(run);
 		if (err) {
@@ -1482,14 +1484,15 @@ enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t
 
 enum run_outcome run_start(struct poller *p, struct graph_node *node)
 {
-	return start(p, node, NULL, 0);
+	return start(p, node, NULL, 0, 0);
 }
 
 __attribute__((noinline))
-void run_follow(struct poller *p, struct graph_node *node, const uint32_t *after, uint32_t nr)
+void run_follow(struct poller *p, struct graph_node *node, const uint32_t *after, uint32_t nr,
+		uint32_t order)
 {
 	/* Behind others, so never on this thread. */
-	start(p, node, after, nr);
+	start(p, node, after, nr, order);
 }
 
 void run_go_on(struct run *run, int err)

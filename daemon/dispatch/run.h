@@ -120,9 +120,10 @@ uint32_t run_free_lane(const struct poller *p, const struct poller_device *pd);
 int run_refresh(struct poller *p, struct poller_device *pd);
 /*
  * (poller) Starts a task that sched_book() has placed, and that waits for @nr tasks of its lane,
- * with the tickets @after.
+ * with the tickets @after; @order: bits, for those that it is only to come behind.
  */
-void run_follow(struct poller *p, struct graph_node *node, const uint32_t *after, uint32_t nr);
+void run_follow(struct poller *p, struct graph_node *node, const uint32_t *after, uint32_t nr,
+		uint32_t order);
 /* (poller) Nothing runs now, and what ran lately on a device that orders launches was one program's. */
 bool run_was_alone(const struct poller *p);
 /* fetch.c: */

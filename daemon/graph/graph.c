@@ -429,23 +429,45 @@ static inline bool may_have_edge(struct graph *g, struct node *n)
 	return false;
 }
 
-void node_depend(struct graph *g, struct node *n, struct node *pred)
+/* @n, which waits for @pred for order alone, unless it has a fence instead, fails with it as well. */
+static void strengthen(struct node *n, struct node *pred)
 {
+	uint32_t last = pred->nr_succs - 1;
+	struct edge *e;
+
+	if (!pred->nr_succs)
+		return;
+	/* Who is being added has the last one. */
+	e = last < NODE_SUCCS ? &pred->succs[last] : &pred->more_last->to[(last - NODE_SUCCS) % 15];
+	if (edge_node(*e) == n)
+		e->bits = (uintptr_t)n;
+}
+
+void node_depend(struct graph *g, struct node *n, struct node *pred, bool order)
+{
+	const struct edge edge = { (uintptr_t)n | (order ? EDGE_ORDER : 0) };
+	const uint64_t before = pred->mark - 2 * n->pub.seq;
 	struct edge_chunk *c;
 	uint32_t at;
 
-	if (pred == n || pred->mark == n->pub.seq)
+	/* There is an edge already, and it is no weaker. */
+	if (pred == n || before <= order)
 		return;
-	pred->mark = n->pub.seq;
+	pred->mark = 2 * n->pub.seq + order;
 	if (unlikely(pred->state == GRAPH_ENDED)) {
-		fail_with(n, failure_of(pred), pred->fail);
+		if (!order)
+			fail_with(n, failure_of(pred), pred->fail);
+		return;
+	}
+	if (unlikely(before == 1)) {
+		strengthen(n, pred);
 		return;
 	}
 	if (n == g->adding && !may_have_edge(g, n))
 		return;
 	at = pred->nr_succs;
 	if (at < NODE_SUCCS) {
-		pred->succs[at] = n;
+		pred->succs[at] = edge;
 	} else {
 		at = (at - NODE_SUCCS) % 15;
 		c = pred->more_last;
@@ -463,7 +485,7 @@ void node_depend(struct graph *g, struct node *n, struct node *pred)
 				pred->more = c;
 			pred->more_last = c;
 		}
-		c->to[at] = n;
+		c->to[at] = edge;
 	}
 	pred->nr_succs++;
 	n->waits++;
@@ -477,7 +499,7 @@ static inline void depend_on_queue(struct graph *g, struct node *n)
 	struct queue *q = n->queue;
 
 	if (q->tail)
-		node_depend(g, n, q->tail);
+		node_depend(g, n, q->tail, false);
 	else if (unlikely(q->fail))
 		fail_with(n, q->fail_origin, q->fail);
 }
@@ -606,9 +628,11 @@ static void unblock(struct graph *g, struct node *n)
 	}
 }
 
-static void release_succ(struct graph *g, struct node *n, struct node *s)
+static void release_succ(struct graph *g, struct node *n, struct edge e)
 {
-	if (unlikely(n->result)) {
+	struct node *s = edge_node(e);
+
+	if (unlikely(n->result) && !(e.bits & EDGE_ORDER)) {
 		fail_with(s, failure_of(n), n->fail);
 		/* It won't run, so its timeline doesn't matter. */
 		if (s->flags & NODE_DOOMED && s->flags & NODE_BLOCKED) {

@@ -26,7 +26,9 @@
  *
  *   A task that waited for a failed one doesn't run: it completes with
  *   -ECANCELED and the tag of the first failure, and fails its own dependents,
- *   unless its queue has ARAX_QUEUE_CONTINUE.  A failure also reaches tasks
+ *   unless its queue has ARAX_QUEUE_CONTINUE.  One that waited only to write over
+ *   what the failed one read does run: that one has left these bytes as they were.
+ *   Who waits for another one in both ways fails with it.  A failure also reaches tasks
  *   that are added after it, if their client did not know of it when it
  *   submitted them: else it would depend on timing whether a batch stops at its
  *   first failure.
@@ -50,7 +52,9 @@
  *   superseded only once), and for all of them at GRAPH_MAX_ROWS rows; and it has
  *   GRAPH_MAX_EDGES edges at most to others of those that it waits for.  A task
  *   that would need more gets a fence: it waits for all earlier tasks of its
- *   context, and is canceled if any task of its context fails meanwhile.  So
+ *   context, and is canceled if any task of its context fails meanwhile, or has
+ *   failed without its client knowing: it is not known which of them write what it
+ *   touches, and what a failed one has left must not be taken for good.  So
  *   neither time nor memory of a hostile context grows faster than its tasks'
  *   ranges.  The first dataflow task of a context puts the ranges of all that
  *   came before it into the index, and compares no more of them than that.
@@ -261,7 +265,9 @@ void graph_stop(struct graph *g, struct graph_node *node);
 
 /*
  * Whether a task that waits, waits for nothing but tasks of which @runs run, each known to wait
- * for by graph_each_successor(), and is not to run unless they all succeed.
+ * for by graph_each_successor(), and is not to run unless they all succeed.  Behind one of which
+ * graph_only_orders() is true it may run or be left out, when that one fails: it is to run, says
+ * graph_fate() then.
  */
 bool graph_may_follow(const struct graph_node *node, uint32_t runs);
 /* Whether a follower waits still: then it can't be completed, only stopped. */
@@ -346,6 +352,9 @@ struct graph_node *graph_expire(struct graph *g, uint64_t now_ns);
  * them.
  */
 uint32_t graph_successors(const struct graph_node *node, uint64_t *seqs, uint32_t max);
+
+/* Whether @successor, one of them, runs however @node ends: it is only to write what @node reads. */
+bool graph_only_orders(const struct graph_node *node, const struct graph_node *successor);
 
 /* Calls @each for them; @waits: for how many things that one waits altogether. */
 void graph_each_successor(const struct graph_node *node,

@@ -235,7 +235,7 @@ static void meet(struct search *w, struct span *s, bool covered)
 
 	if (s->writer) {
 		w->g->edges_left += !pays;
-		node_depend(w->g, w->node, s->writer->node);
+		node_depend(w->g, w->node, s->writer->node, false);
 		if (covered && w->write && w->dataflow)
 			access_detach(s->writer);
 		else
@@ -245,7 +245,7 @@ static void meet(struct search *w, struct span *s, bool covered)
 		for (a = s->readers; a; a = next) {
 			next = a->next;
 			w->g->edges_left += !pays;
-			node_depend(w->g, w->node, a->node);
+			node_depend(w->g, w->node, a->node, true);
 			if (covered && w->dataflow)
 				access_detach(a);
 			else if (is_enough(w))
@@ -258,7 +258,7 @@ static void meet(struct search *w, struct span *s, bool covered)
 		next = a->next;
 		w->g->edges_left += !pays;
 		if (w->write || a->write)
-			node_depend(w->g, w->node, a->node);
+			node_depend(w->g, w->node, a->node, !a->write);
 		if (covered && w->write)
 			access_detach(a);
 		else if (is_enough(w))

@@ -46,7 +46,7 @@ static struct context *next_context(const struct graph *g, struct context *c,
 	return first_context(g, bucket);
 }
 
-static struct node *succ(const struct node *n, uint32_t i)
+static struct edge edge_at(const struct node *n, uint32_t i)
 {
 	const struct edge_chunk *c = n->more;
 
@@ -55,6 +55,11 @@ static struct node *succ(const struct node *n, uint32_t i)
 	for (i -= NODE_SUCCS; i >= 15; i -= 15)
 		c = c->next;
 	return c->to[i];
+}
+
+static struct node *succ(const struct node *n, uint32_t i)
+{
+	return edge_node(edge_at(n, i));
 }
 
 uint32_t graph_successors(const struct graph_node *node, uint64_t *seqs, uint32_t max)
@@ -75,17 +80,30 @@ void graph_each_successor(const struct graph_node *node,
 	const struct edge_chunk *c = n->more;
 
 	for (uint32_t i = 0; i < n->nr_succs; i++) {
-		const struct node *s = i < NODE_SUCCS ? n->succs[i] : NULL;
+		const struct node *s;
 
-		if (!s) {
+		if (i < NODE_SUCCS) {
+			s = edge_node(n->succs[i]);
+		} else {
 			uint32_t at = (i - NODE_SUCCS) % 15;
 
 			if (i > NODE_SUCCS && !at)
 				c = c->next;
-			s = c->to[at];
+			s = edge_node(c->to[at]);
 		}
 		each(arg, &s->pub, s->waits);
 	}
+}
+
+bool graph_only_orders(const struct graph_node *node, const struct graph_node *successor)
+{
+	const struct node *n = node_of((struct graph_node *)node);
+	const struct node *s = node_of((struct graph_node *)successor);
+
+	for (uint32_t i = 0; i < n->nr_succs; i++)
+		if (edge_at(n, i).bits == ((uintptr_t)s | EDGE_ORDER))
+			return true;
+	return false;
 }
 
 bool graph_look_back(const struct graph_node *node, bool anew,
@@ -147,8 +165,9 @@ void graph_dump_dot(const struct graph *g, FILE *out)
 		fputs("\t}\n", out);
 		for (struct node *n = c->head; n; n = n->live_next) {
 			for (uint32_t i = 0; i < n->nr_succs; i++)
-				fprintf(out, "\tn%" PRIu64 " -> n%" PRIu64 ";\n",
-					n->pub.seq, succ(n, i)->pub.seq);
+				fprintf(out, "\tn%" PRIu64 " -> n%" PRIu64 "%s;\n",
+					n->pub.seq, succ(n, i)->pub.seq,
+					edge_at(n, i).bits & EDGE_ORDER ? " [style=dashed]" : "");
 		}
 	}
 	fputs("}\n", out);

@@ -182,9 +182,19 @@ struct context {
 #define NODE_RANGES	2	/* inline */
 #define NODE_SUCCS	4	/* inline */
 
+/*
+ * A node that waits for another one; EDGE_ORDER: for its end alone, however that is.  The bit is in
+ * the address as a node's first cache line has no room for it elsewhere.
+ */
+struct edge {
+	uintptr_t bits;
+};
+
+#define EDGE_ORDER	1ul
+
 struct edge_chunk {
 	struct edge_chunk *next;
-	struct node *to[15];
+	struct edge to[15];
 };
 
 enum node_flags {
@@ -201,7 +211,7 @@ enum node_flags {
 };
 
 struct node {
-	uint64_t mark;		/* seq of the last task made to wait for it */
+	uint64_t mark;		/* of the last task made to wait for it: its seq times 2, plus 1 if for order */
 	uint32_t waits;
 	uint16_t flags;
 	uint8_t state;		/* enum graph_state */
@@ -209,7 +219,7 @@ struct node {
 	uint32_t nr_succs;
 	int32_t result;
 	uint64_t origin;
-	struct node *succs[NODE_SUCCS];
+	struct edge succs[NODE_SUCCS];
 	/* a cache line so far */
 	struct edge_chunk *more, *more_last;
 	struct queue *queue;
@@ -289,8 +299,16 @@ static inline uint64_t mix(uint64_t a, uint64_t b)
 	return (uint64_t)m ^ (uint64_t)(m >> 64);
 }
 
-/* graph.c: makes @n wait for @pred, or fail with it; a node once only. */
-void node_depend(struct graph *g, struct node *n, struct node *pred);
+static inline struct node *edge_node(struct edge e)
+{
+	return (struct node *)(e.bits & ~EDGE_ORDER);
+}
+
+/*
+ * graph.c: makes @n wait for @pred, a node once only, and fail with it, unless it is to come behind it
+ * for @order alone.  Of both that is the less.
+ */
+void node_depend(struct graph *g, struct node *n, struct node *pred, bool order);
 /* graph.c: the context of an entry that has not been added; NULL: it has none yet. */
 struct context *context_of(const struct graph *g, const struct arax_dispatch *d);
 /* graph.c: makes @n, which is being added, wait for all earlier ones. */

@@ -304,14 +304,18 @@ static int result_before(const struct runner_task *t)
 	return t->before && t->before != -ENODEV ? -ECANCELED : t->before;
 }
 
-/* @t has failed, behind which the device has them. */
+/*
+ * @t has failed, behind which the device has them.  Of one that is lost, and so may be run again by another
+ * device, they come too early, whatever it is to them.
+ */
 static void tell_behind(const struct runner_task *t, struct under_way *u)
 {
 	for (uint32_t i = 0; i < u->nr; i++) {
 		struct runner_task *n = u->tasks[(u->first + i) % ARAX_LANE_DEPTH];
 
 		for (uint32_t k = 0; k < n->nr_after; k++)
-			if (n->after[k] == t->ticket)
+			if (n->after[k] == t->ticket &&
+			    (!(n->order >> k & 1) || t->result == -ENODEV))
 				n->before = t->result;
 	}
 }

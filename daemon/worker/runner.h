@@ -142,6 +142,8 @@ enum runner_want { RUNNER_WANT_NOTHING, RUNNER_WANT_WAY, RUNNER_WANT_END };
  * @after:	@nr_after tickets of earlier tasks of its lane, which were not done when it was
  *		submitted, and less than RUNNER_LATE before it: it runs, and enters, when they
  *		have all succeeded, and is done after them.  For lanes with runner_depth()
+ * @order:	bit i: that is for after[i]'s place alone: it may run though this one fails, and if it has
+ *		run it has not done so in vain.  It may be left out all the same
  * @before:	the lane's: what one of those has ended with behind which the device has it
  * @skipped:	out: one of them has not, so it did nothing; @result is -ECANCELED
  * @alone:	out, with -ENODEV: the device was lost while it ran nothing else
@@ -189,6 +191,7 @@ struct runner_task {
 	uint32_t ticket;
 	uint32_t nr_after;
 	uint32_t after[ARAX_LANE_DEPTH - 1];
+	uint32_t order;
 	int32_t before;
 	bool skipped;
 	bool alone;

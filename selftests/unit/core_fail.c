@@ -109,6 +109,119 @@ START_TEST(byte_ranges)
 }
 END_TEST
 
+/* Who only writes over what it read is not failed by it, nor by who is canceled because of it. */
+START_TEST(readers_fail_nobody)
+{
+	struct fx_client *cl;
+	struct fx *fx = narrow(&cl);
+	struct arax_task t;
+	u32 a, b, c;
+
+	a = fx_buffer(cl, 4096);
+	b = fx_buffer(cl, 4096);
+	c = fx_buffer(cl, 4096);
+	cl->queue = fx_queue(cl, ARAX_QUEUE_DATAFLOW);
+	t = fx_copy(cl, 1, a, b, 64);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	t = fx_copy(cl, 2, c, a, 64);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	t = fx_copy(cl, 3, b, b, 64);
+	t.ranges[1].offset = 128;
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	t = fx_copy(cl, 4, c, b, 64);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	t = fx_copy(cl, 5, a, c, 64);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	fx_commit(fx, fx_expect_task(fx, 1), -EIO);
+	fx_expect(cl, 1, -EIO);
+	fx_expect(cl, 3, -ECANCELED);
+	fx_expect(cl, 4, -ECANCELED);
+	fx_commit(fx, fx_expect_task(fx, 2), 0);
+	fx_expect(cl, 2, 0);
+	fx_commit(fx, fx_expect_task(fx, 5), 0);
+	fx_expect(cl, 5, 0);
+	fx_expect_none(cl);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+#define RANDOM_TASKS	8
+#define PIECE		64
+
+struct random_task {
+	u32 queue, buffer[2], piece[2];
+	bool flow, barrier, fails;
+};
+
+static u32 rnd(u32 *seed, u32 n)
+{
+	*seed = *seed * 1664525 + 1013904223;
+	return (u32)((u64)*seed * n >> 32);
+}
+
+/* As uapi/arax.h has it, and the mediator's graph (selftests/unit/graph_model.c): of @a's ranges the second is written. */
+static bool depends_on(const struct random_task *b, const struct random_task *a)
+{
+	u32 i;
+
+	if (a->queue == b->queue && (!a->flow || a->barrier || b->barrier))
+		return true;
+	for (i = 0; i < 2 && (a->flow || b->flow); i++)
+		if (b->buffer[i] == a->buffer[1] && b->piece[i] == a->piece[1])
+			return true;
+	return false;
+}
+
+/* Whoever depends on a failed task fails, and nobody else. */
+START_TEST(dependents_and_no_others)
+{
+	struct random_task tasks[RANDOM_TASKS] = { 0 };
+	u32 seed = (u32)_i * 0x9e3779b9u + 1, queues[3], buffers[2], i, k;
+	const struct arax_dispatch *d;
+	struct arax_completion e;
+	struct fx_client *cl;
+	struct fx *fx = narrow(&cl);
+
+	for (i = 0; i < 3; i++)
+		queues[i] = fx_queue(cl, i ? ARAX_QUEUE_DATAFLOW : ARAX_QUEUE_IN_ORDER);
+	for (i = 0; i < 2; i++)
+		buffers[i] = fx_buffer(cl, 4096);
+	for (i = 0; i < RANDOM_TASKS; i++) {
+		struct random_task *r = &tasks[i];
+		struct arax_task t = fx_copy(cl, i, buffers[0], buffers[0], PIECE);
+
+		r->queue = rnd(&seed, 3);
+		r->flow = r->queue;
+		r->barrier = !rnd(&seed, 10);
+		for (k = 0; k < 2; k++) {
+			r->buffer[k] = rnd(&seed, 2);
+			r->piece[k] = rnd(&seed, 3);
+			t.ranges[k].buffer = buffers[r->buffer[k]];
+			t.ranges[k].offset = 2ull * PIECE * r->piece[k];
+		}
+		t.queue = queues[r->queue];
+		t.flags |= r->barrier ? ARAX_TASK_BARRIER : 0;
+		ck_assert_int_eq(fx_send(cl, &t), 1);
+		r->fails = !i;
+		for (k = 0; k < i; k++)
+			r->fails |= tasks[k].fails && depends_on(r, &tasks[k]);
+	}
+	fx_commit(fx, fx_expect_task(fx, 0), -EIO);
+	while ((d = fx_next(fx)))
+		if (d->type == ARAX_DISPATCH_TASK)
+			fx_commit(fx, d->tag, 0);
+	for (i = 0; i < RANDOM_TASKS; i++) {
+		ck_assert(fx_pop(cl, &e));
+		ck_assert_uint_lt(e.user_data, RANDOM_TASKS);
+		ck_assert_int_eq(!!e.result, tasks[e.user_data].fails);
+	}
+	fx_expect_none(cl);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
 /* Two in-order queues are not related by their ranges, as at the mediator. */
 START_TEST(queues_apart)
 {
@@ -282,6 +395,8 @@ Suite *core_fail_suite(void)
 	tcase_add_test(tc, in_order_dependents);
 	tcase_add_test(tc, continue_runs);
 	tcase_add_test(tc, byte_ranges);
+	tcase_add_test(tc, readers_fail_nobody);
+	tcase_add_loop_test(tc, dependents_and_no_others, 0, 200);
 	tcase_add_test(tc, queues_apart);
 	tcase_add_test(tc, barriers);
 	tcase_add_test(tc, cancel_names_its_origin);

@@ -888,6 +888,157 @@ START_TEST(it_hides_no_loss)
 }
 END_TEST
 
+static void look_up(const char *name, uint32_t *id)
+{
+	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "" };
+
+	snprintf((char *)k.name, sizeof(k.name), "%s", name);
+	ck_assert_int_eq(CALL(&a, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	*id = k.id;
+}
+
+/* In whatever order they come. */
+static void take_results(int32_t *results, uint32_t nr)
+{
+	struct arax_completion done;
+
+	for (uint32_t i = 0; i < nr; i++) {
+		ck_assert(client_completion(&a, &done));
+		ck_assert_uint_lt(done.user_data, nr);
+		results[done.user_data] = done.result;
+	}
+}
+
+/* One that fails leaves what it only reads as it was: who writes over that runs, who reads its results doesn't. */
+START_TEST(who_overwrites_what_it_read_runs)
+{
+	uint32_t square, x[4];
+	int32_t results[4];
+
+	known = 0;
+	look_up("square", &square);
+	for (int i = 0; i < 4; i++)
+		x[i] = client_buffer(&a, PAGE, NULL, NULL);
+	devices.result = -EIO;
+	add_square(square, x[0], x[1], 0);
+	ck_assert(comes_true(launches(), 100));
+	add_square(square, x[2], x[0], 1);
+	add_square(square, x[1], x[3], 2);
+	__atomic_store_n(&devices.may_end, true, __ATOMIC_RELEASE);
+	take_results(results, 3);
+	ck_assert_int_eq(results[0], -EIO);
+	ck_assert_int_eq(results[1], 0);
+	ck_assert_int_eq(results[2], -ECANCELED);
+	/* Nor do those that come when it has failed. */
+	add_square(square, x[2], x[0], 0);
+	add_square(square, x[2], x[1], 1);
+	take_results(results, 2);
+	ck_assert_int_eq(results[0], 0);
+	ck_assert_int_eq(results[1], -ECANCELED);
+}
+END_TEST
+
+/*
+ * The same where it was on the device behind the other one: that has it run all the same, or it is
+ * left out there, as one that depends on what has failed, and runs when that is known.
+ */
+START_TEST(who_is_behind_a_failed_reader_runs)
+{
+	bool memory = _i;
+	uint32_t square, x[3];
+	int32_t results[2];
+	struct poller *p;
+	uint8_t *in, *out;
+
+	up_to_follow_with(memory);
+	p = daemon_poller(d);
+	known = 0;
+	look_up("square", &square);
+	for (int i = 0; i < 3; i++)
+		x[i] = client_buffer(&a, PAGE, i ? &in : &out, NULL);
+	__atomic_store_n(&devices.idle, true, __ATOMIC_RELEASE);
+	for (uint64_t i = 0; i < 40; i++) {
+		add_square(square, x[0], x[1], i);
+		ck_assert_int_eq(result_of(i), 0);
+		add_square(square, x[2], x[0], i);
+		ck_assert_int_eq(result_of(i), 0);
+	}
+	for (int i = 0; i < 16; i++)
+		((float *)(void *)in)[i] = 2;
+	devices.result = -EIO;
+	devices.may_end = false;
+	__atomic_store_n(&devices.idle, false, __ATOMIC_RELEASE);
+	add_square(square, x[0], x[1], 0);
+	ck_assert(comes_true(launches(), 100));
+	add_square(square, x[2], x[0], 1);
+	ck_assert(comes_true(__atomic_load_n(&p->stats.followed, __ATOMIC_RELAXED), 100));
+	__atomic_store_n(&devices.may_end, true, __ATOMIC_RELEASE);
+	take_results(results, 2);
+	ck_assert_int_eq(results[0], -EIO);
+	ck_assert_int_eq(results[1], 0);
+	ck_assert_float_eq(*(float *)(void *)out, 4);
+	ck_assert_uint_eq(launches(), 2);
+	down();
+}
+END_TEST
+
+#define FAILS_LATE	77u
+
+/* Its kernel has run, its results can't be taken. */
+static int leave_failed(struct runner_task *rt, int result)
+{
+	const struct run *r = (struct run *)((char *)rt - offsetof(struct run, rt));
+	bool fails = !result && r->node->d.user_data == FAILS_LATE;
+
+	return leave_device(rt, fails ? -EIO : result);
+}
+
+/* Nor has it run in vain, whose kernel was on the device before it was known that the other one fails. */
+START_TEST(who_ran_behind_a_failed_reader_has_run)
+{
+	struct arax_completion done;
+	uint32_t square, b, x[3], seen = 0;
+	struct poller *p;
+	uint8_t *in, *out;
+
+	up_to_follow_with(true);
+	p = daemon_poller(d);
+	daemon_enter(d);
+	for (struct run *r = p->devs[0].runs; r < run_end(&p->devs[0]); r++)
+		r->rt.leave = leave_failed;
+	daemon_leave(d);
+	known = 0;
+	look_up("square", &square);
+	b = client_buffer(&a, PAGE, NULL, NULL);
+	for (int i = 0; i < 3; i++)
+		x[i] = client_buffer(&a, PAGE, i ? &in : &out, NULL);
+	for (uint64_t i = 0; i < 60; i++) {
+		add(b, i);
+		ck_assert_int_eq(result_of(i), 0);
+		add_square(square, x[0], x[1], i);
+		ck_assert_int_eq(result_of(i), 0);
+		add_square(square, x[2], x[0], i);
+		ck_assert_int_eq(result_of(i), 0);
+	}
+	for (int i = 0; i < 16; i++)
+		((float *)(void *)in)[i] = 2;
+	/* It takes longer than it is thought to, and the others are on the device behind it. */
+	client_spin(&a, kernel, queue, b, 2000000)->user_data = 0;
+	client_publish(&a);
+	add_square(square, x[0], x[1], FAILS_LATE);
+	add_square(square, x[2], x[0], 1);
+	ck_assert(comes_true(__atomic_load_n(&p->stats.followed, __ATOMIC_RELAXED), 100));
+	for (int i = 0; i < 3; i++) {
+		ck_assert(client_completion(&a, &done));
+		ck_assert_int_eq(done.result, done.user_data == FAILS_LATE ? -EIO : 0);
+		seen |= 1u << done.user_data % 64;
+	}
+	ck_assert_uint_eq(seen, 1u | 2u | 1u << FAILS_LATE % 64);
+	ck_assert_float_eq(*(float *)(void *)out, 4);
+	down();
+}
+END_TEST
+
 /* With a of 0. */
 static void add_saxpy(uint32_t saxpy, uint32_t x, uint32_t y, uint64_t data)
 {
@@ -970,6 +1121,7 @@ int main(void)
 	tcase_add_loop_test(t, a_buffer_is_revoked_before_it_is_mapped, 0, 2);
 	tcase_add_test(t, a_kernel_rests_for_who_was_declined);
 	tcase_add_loop_test(t, it_is_said_what_becomes_of_a_device, 0, 2);
+	tcase_add_test(t, who_overwrites_what_it_read_runs);
 	tcase_add_test(t, a_device_waits_for_a_thread);
 	tcase_add_test(t, a_device_is_asked_again);
 	suite_add_tcase(s, t);
@@ -989,6 +1141,8 @@ int main(void)
 	tcase_set_timeout(lost, 300);
 	tcase_add_test(lost, it_hides_no_loss);
 	tcase_add_test(lost, who_is_behind_lost_bytes_does_nothing);
+	tcase_add_loop_test(lost, who_is_behind_a_failed_reader_runs, 0, 2);
+	tcase_add_test(lost, who_ran_behind_a_failed_reader_has_run);
 	suite_add_tcase(s, lost);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

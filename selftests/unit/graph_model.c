@@ -115,23 +115,32 @@ static bool superseded(struct model *m, unsigned int a, unsigned int i,
 	return false;
 }
 
-/* Does a failure of @a reach @b directly? */
-static bool failure_reaches(struct model *m, unsigned int a, unsigned int b)
+/*
+ * Does a failure of @a reach @b directly?  Not if @a only reads what they share.  @overwritten: nor if what
+ * it writes of that is superseded.
+ */
+static bool fails_with(struct model *m, unsigned int a, unsigned int b, bool overwritten)
 {
 	const struct model_task *x = &m->t[a], *y = &m->t[b];
 
 	if (!related(x, y))
 		return false;
-	if (queue_relates(x, y) || !m->p->continues)
+	if (queue_relates(x, y))
 		return true;
 	for (unsigned int i = 0; i < x->nr_ranges; i++) {
-		if (superseded(m, a, i, b))
+		if (!(x->access[i] & ARAX_OUT) || (overwritten && superseded(m, a, i, b)))
 			continue;
 		for (unsigned int j = 0; j < y->nr_ranges; j++)
 			if (ranges_conflict(x, i, y, j))
 				return true;
 	}
 	return false;
+}
+
+/* Who supersedes fails as well, but where queues go on. */
+static bool failure_reaches(struct model *m, unsigned int a, unsigned int b)
+{
+	return fails_with(m, a, b, m->p->continues);
 }
 
 static bool over(const struct model_task *t)
@@ -479,6 +488,17 @@ static void count_before(void *arg, const struct graph_node *node, uint32_t wait
 	b->nr += node->d.tag == b->t->tag;
 }
 
+/* Whether there is more to an edge from @a to @b than their order. */
+static void check_edge(struct model *m, unsigned int a, unsigned int b, bool order)
+{
+	/* There who supersedes need not have a single row, or stands for others of its queue. */
+	if (order)
+		EXPECT(m, m->p->in_order || m->p->strided || !fails_with(m, a, b, true),
+		       "task %u does not fail with %u", b, a);
+	else
+		EXPECT(m, fails_with(m, a, b, false), "task %u fails with %u", b, a);
+}
+
 /* Starts a task that waits for what runs alone. */
 static void start_behind(struct model *m)
 {
@@ -496,9 +516,12 @@ static void start_behind(struct model *m)
 		return;
 	for (unsigned int i = 0; i < m->added; i++) {
 		const struct model_task *p = &m->t[i];
+		uint32_t before = b.nr;
 
 		if (p->state == RUNNING)
 			graph_each_successor(p->node, count_before, &b);
+		if (b.nr > before)
+			check_edge(m, i, t - m->t, graph_only_orders(p->node, node));
 		/* What was behind one that was stopped is on its way still. */
 		if (p < t && !over(p) && related(p, t) && p->state != RUNNING && !p->stopped)
 			may = false;

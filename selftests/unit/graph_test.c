@@ -1071,7 +1071,109 @@ START_TEST(failures_outlive_their_queues)
 }
 END_TEST
 
-/* A fenced task fails with whatever failed while it waited. */
+/* Who writes over what a failed task only had to read runs, whichever came first: the failure or it. */
+START_TEST(a_failed_reader_fails_no_writer)
+{
+	const uint8_t flags[] = { DF, 0 };
+	uint32_t number;
+
+	for (uint32_t i = 0; i < 6; i++) {
+		const uint64_t length = i < 3 ? 64 : 32;
+		bool late = _i;
+
+		/* One of them at least is in a dataflow queue. */
+		add_with(1, 1, flags[i % 3 == 1], ARAX_IN, 0, 64);
+		if (!late)
+			add_with(2, 2, flags[i % 3 == 2], ARAX_OUT, 0, length);
+		graph_complete(g, pop(1), -EIO, &number);
+		if (late)
+			add_with(2, 2, flags[i % 3 == 2], ARAX_OUT, 0, length);
+		graph_complete(g, pop(2), 0, NULL);
+		ck_assert(!graph_has_done(g));
+		graph_context_gone(g, 1);
+	}
+}
+END_TEST
+
+/* Nor one that was canceled itself. */
+START_TEST(a_canceled_reader_fails_no_writer)
+{
+	struct entry *t;
+	uint32_t number;
+
+	add_with(1, 1, DF, ARAX_OUT, 0, 64);
+	t = task(2, 1, DF);
+	range(t, ARAX_IN, 7, 0, 64);
+	range(t, ARAX_IN, 8, 0, 64);
+	add(t);
+	t = task(3, 1, DF);
+	range(t, ARAX_OUT, 8, 0, 64);
+	add(t);
+	add_with(4, 1, DF, ARAX_IN, 0, 64);
+	graph_complete(g, pop(1), -EIO, &number);
+	expect_done(2, -ECANCELED, tag(1), 0);
+	expect_done(4, -ECANCELED, tag(1), 0);
+	graph_complete(g, pop(3), 0, NULL);
+	ck_assert(!graph_has_done(g));
+}
+END_TEST
+
+/* Of two relations the stronger one counts, whichever was found first, and wherever the edge has its place. */
+START_TEST(who_reads_and_writes_is_a_writer)
+{
+	static const unsigned int orders[][2] = { { ARAX_IN, ARAX_OUT }, { ARAX_OUT, ARAX_IN } };
+	struct graph_node *first;
+	struct entry *t;
+	uint32_t number;
+
+	for (uint32_t k = 0; k < 8; k++) {
+		const unsigned int *access = orders[k & 1];
+		struct graph_stats before, st;
+
+		t = task(1, 1, DF);
+		range(t, ARAX_OUT, 9, 0, 64);
+		range(t, access[0], 7, 0, 32);
+		range(t, access[1], 7, 64, 32);
+		add(t);
+		for (uint32_t i = 0; i < (uint32_t)_i; i++) {
+			t = task(10 + i, 1, DF);
+			range(t, ARAX_IN, 9, 0, 64);
+			add(t);
+		}
+		graph_stats(g, &before);
+		t = task(2, 1, DF);
+		if (k & 2) {
+			range(t, ARAX_OUT, 7, 64, 32);
+			range(t, ARAX_OUT, 7, 0, 32);
+		} else {
+			range(t, ARAX_OUT, 7, 0, 96);
+		}
+		add(t);
+		graph_stats(g, &st);
+		ck_assert_uint_eq(st.edges - before.edges, 1);
+		first = pop(1);
+		ck_assert(!graph_only_orders(first, graph_find(g, tag(2))));
+		graph_complete(g, first, k & 4 ? -EIO : 0, &number);
+		for (uint32_t i = 0; i < (uint32_t)_i; i++) {
+			if (k & 4)
+				expect_done(10 + i, -ECANCELED, tag(1), 0);
+			else
+				graph_complete(g, pop(10 + i), 0, NULL);
+		}
+		if (k & 4)
+			expect_done(2, -ECANCELED, tag(1), 0);
+		else
+			graph_complete(g, pop(2), 0, NULL);
+		ck_assert(!graph_has_done(g) && !graph_has_ready(g));
+		graph_context_gone(g, 1);
+	}
+}
+END_TEST
+
+/*
+ * A fenced task fails with whatever failed while it waited, or had without its client knowing: who writes
+ * what it touches is not known.
+ */
 START_TEST(fences_fail)
 {
 	struct graph_done done;
@@ -1533,9 +1635,12 @@ START_TEST(dot_names_every_task)
 		range(t, i ? ARAX_IN : ARAX_OUT, 1, 0, 10);
 		add(t);
 	}
+	add_with(100, 1, DF, ARAX_IN, 0, 10);
+	add_with(101, 1, DF, ARAX_OUT, 0, 10);
 	graph_dump_dot(g, f);
 	fclose(f);
 	ck_assert_ptr_nonnull(strstr(text, "n1 -> n100;"));
+	ck_assert_ptr_nonnull(strstr(text, "n101 -> n102 [style=dashed];"));
 	ck_assert_ptr_nonnull(strstr(text, "n100 [label"));
 	free(text);
 }
@@ -1586,6 +1691,9 @@ int main(void)
 	tcase_add_loop_test(example, many_that_are_superseded_are_no_fence, 0, 2);
 	tcase_add_loop_test(example, going_on_hides_no_failure, 0, 2);
 	tcase_add_loop_test(example, failures_outlive_their_queues, 0, 10);
+	tcase_add_loop_test(example, a_failed_reader_fails_no_writer, 0, 2);
+	tcase_add_test(example, a_canceled_reader_fails_no_writer);
+	tcase_add_loop_test(example, who_reads_and_writes_is_a_writer, 0, 40);
 	tcase_add_test(example, fences_fail);
 	tcase_add_test(example, deadlines_come_in_order);
 	tcase_add_test(example, targets_never_fail);
