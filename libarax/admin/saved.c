@@ -348,9 +348,24 @@ static void put_quoted(FILE *f, const char *s)
 	putc('\'', f);
 }
 
+/*
+ * The last one of @file about that key.  Another file may say otherwise, and may go again: then
+ * what stands here holds.
+ */
 static bool is_in(const struct saved *s, size_t i, const char *file)
 {
-	return !strcmp(s->at[i].file, file) && saved_holds(s, i);
+	const struct saved_limit *l = &s->at[i];
+	size_t later;
+
+	if (strcmp(l->file, file))
+		return false;
+	if (!l->overruled)
+		return true;
+	for (later = i + 1; later < s->count; later++)
+		if (same(&s->at[later], l->hash, l->cgroup, l->key) &&
+		    !strcmp(s->at[later].file, file))
+			return false;
+	return true;
 }
 
 static void format_tenant(FILE *f, const struct saved *s, size_t first, const char *file)

@@ -70,7 +70,10 @@ int saved_add(struct saved *s, const char *file, int line, const char *cgroup, c
 	      const char *value);
 void saved_remove(struct saved *s, size_t i);
 
-/* The text of the file @file with those of its limits that hold.  NULL: no memory. */
+/*
+ * The text of the file @file with its limits, also those that another file overrules.  NULL: no
+ * memory.
+ */
 char *saved_format(const struct saved *s, const char *file);
 
 /*

@@ -152,6 +152,9 @@ ok $? 'a later file wins'
 ! tenant set --save "/$group/now" tasks.max=8 && grep -q '99-hand.conf:1' "$work/out" &&
 	[ "$(now now tasks.max)" = 9 ]
 ok $? 'so ours would not hold: refused'
+tenant set --save "/$group/now" contexts.max=7 && tenant unset --save "/$group/now" contexts.max &&
+	grep -q "tasks.max = '77'" "$own"
+ok $? 'nor is it lost when something else is saved'
 rm "$folder/99-hand.conf"
 becomes now tasks.max 77
 ok $? 'without it the earlier one holds again'
