@@ -66,7 +66,7 @@ static struct saved_limit *find(const struct saved *s, uint32_t hash, const char
 int saved_add(struct saved *s, const char *file, int line, const char *cgroup, const char *key,
 	      const char *value)
 {
-	struct saved_limit l = { .line = line, .watch = -1, .due = true }, *at;
+	struct saved_limit l = { .line = line }, *at;
 	char *word;
 
 	if (s->count == SAVED_MAX)

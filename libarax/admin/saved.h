@@ -32,8 +32,6 @@ struct saved_limit {
 	struct tenant_setting setting;
 	uint64_t id;		/* the reader's: of the cgroup, 0: none */
 	uint64_t told;		/* the reader's: the cgroup of which was said that it can't be set */
-	int watch;		/* the reader's: of the last folder there is above it, -1: none */
-	bool due;		/* the reader's: to be looked at */
 };
 
 struct saved {

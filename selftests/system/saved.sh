@@ -21,7 +21,7 @@ top=$mount/$group
 
 cleanup() {
 	[ -z "$daemon" ] || kill "$daemon" 2>/dev/null
-	rmdir "$top"/* "$top" 2>/dev/null
+	find "$top" -depth -type d -exec rmdir {} + 2>/dev/null
 	rm -rf "$work"
 }
 trap cleanup EXIT
@@ -80,6 +80,9 @@ becomes() { # NAME KEY VALUE
 	[ "$(now "$1" "$2")" = "$3" ]
 }
 
+# What the daemon watches: folders of cgroups, and that of the files.
+watches() { cat "/proc/$daemon/fdinfo/"* 2>/dev/null | grep -c '^inotify'; }
+
 logged() {
 	tries=600
 	while ! grep -q "$1" "$work/log" && [ $tries -gt 0 ]; do
@@ -128,6 +131,23 @@ while [ $i -lt 20 ] && rmdir "$top/later" && mkdir "$top/later" && becomes later
 done
 [ $i = 20 ]
 ok $? 'and each after it'
+tenant set --save "/$group/in/deep" tasks.max=5
+mkdir "$top/in" "$top/in/deep"
+becomes in/deep tasks.max 5
+ok $? 'a cgroup that appears with the one above it has its limit'
+before=$(watches)
+i=0
+while [ $i -lt 20 ] && rmdir "$top/in/deep" "$top/in" && mkdir "$top/in" "$top/in/deep" &&
+	becomes in/deep tasks.max 5; do
+	i=$((i + 1))
+done
+[ $i = 20 ]
+ok $? 'so has each after it'
+[ "$before" -gt 0 ] && [ "$(watches)" = "$before" ]
+ok $? 'and what is watched does not become more by that'
+tenant unset --save "/$group/in/deep" tasks.max
+rmdir "$top/in/deep" "$top/in"
+
 tenant show && [ "$(grep -c "/$group/later " "$work/out")" = 1 ]
 ok $? 'show lists the one that is there, and none before it'
 rmdir "$top/later"

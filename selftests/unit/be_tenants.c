@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * araxd's side of saved limits, with plain folders for cgroups: what is set when.
- * On a tmpfs, which like cgroup2 doesn't use an inode's number again at once.
+ * On a tmpfs, which like cgroup2 doesn't use an inode's number again at once.  Unlike
+ * cgroup2 it tells of the end of a watched folder, but not as long as somebody has it open.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -62,6 +63,34 @@ static void unmake(const char *name)
 
 	snprintf(path, sizeof(path), "%s%s", mount, name);
 	ck_assert_int_eq(rmdir(path), 0);
+}
+
+/* As on cgroup2: its watch is not told of that. */
+static int unmake_open(const char *name)
+{
+	char path[256];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s%s", mount, name);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ck_assert_int_ge(fd, 0);
+	unmake(name);
+	return fd;
+}
+
+static unsigned int watches(void)
+{
+	char path[64], line[256];
+	unsigned int n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", tenants_fd(t));
+	f = fopen(path, "r");
+	ck_assert_ptr_nonnull(f);
+	while (fgets(line, sizeof(line), f))
+		n += !strncmp(line, "inotify ", 8);
+	fclose(f);
+	return n;
 }
 
 static bool in_log(const char *text)
@@ -134,7 +163,7 @@ START_TEST(at_start)
 				  "tenant /none { tasks.max = 1 }\n");
 	be_write(files, "2.conf", "tenant /a { tasks.max = 6 }\n");
 	create();
-	expect("/a 256=7; 1=9;/a 1=6;");
+	expect(" 1=9;/a 256=7;/a 1=6;");
 	ck_assert_uint_eq(tenants_in_force(t), 3);
 	tenants_event(t);
 	expect("");
@@ -168,6 +197,58 @@ START_TEST(appears)
 	make("/a/b/c");
 	tenants_event(t);
 	expect("/a/b/c 1=5;");
+}
+END_TEST
+
+/* Of the old ones' watches nobody is told the end, and nothing may come from them again. */
+START_TEST(parents_come_again)
+{
+	int fds[80], i, n = 0;
+	unsigned int before;
+
+	be_write(files, "1.conf", "tenant /a/b/c { tasks.max = 5 }\n"
+				  "tenant /a/b/d { tasks.max = 6 }\n"
+				  "tenant /a/x { tasks.max = 7 }\n");
+	make("/a");
+	make("/a/b");
+	make("/a/b/c");
+	create();
+	expect("/a/b/c 1=5;");
+	before = watches();
+	for (i = 0; i < 20; i++) {
+		unmake("/a/b/c");
+		fds[n++] = unmake_open("/a/b");
+		if (i % 4 == 1)
+			tenants_event(t);
+		if (i % 2) {
+			fds[n++] = unmake_open("/a");
+			if (i % 4 == 1)
+				tenants_event(t);
+			make("/a");
+		}
+		make("/a/b");
+		if (i % 3 == 1)
+			tenants_event(t);
+		make("/a/b/c");
+		tenants_event(t);
+		expect("/a/b/c 1=5;");
+		ck_assert_uint_eq(tenants_in_force(t), 1);
+		ck_assert_uint_eq(watches(), before);
+	}
+	make("/a/b/d");
+	make("/a/x");
+	tenants_event(t);
+	expect("/a/b/d 1=6;/a/x 1=7;");
+	while (n--)
+		close(fds[n]);
+	tenants_event(t);
+	ck_assert_uint_eq(watches(), before);
+	/* Nor is anything watched for limits that are no more. */
+	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
+	tenants_event(t);
+	expect("/a/b/c 1=max;/a/b/d 1=max;/a/x 1=max;/a 1=5;");
+	tenants_event(t);
+	ck_assert_uint_eq(watches(), before - 2);
 }
 END_TEST
 
@@ -224,7 +305,7 @@ START_TEST(refused_is_tried_again)
 	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
 	create();
 	expect("/a 1=5;");
-	logged("saved limit can't be set");
+	logged("saved limits can't be set");
 	ck_assert_uint_eq(tenants_in_force(t), 0);
 	/* Whatever starts beside it is no reason to say so again. */
 	ck_assert_int_eq(truncate(log_path, 0), 0);
@@ -238,7 +319,7 @@ START_TEST(refused_is_tried_again)
 	not_logged("can't be set");
 	tenants_reload(t);
 	expect("/a 1=5;");
-	logged("saved limit can't be set");
+	logged("saved limits can't be set");
 	answer = 0;
 	tenants_reload(t);
 	expect("/a 1=5;");
@@ -326,6 +407,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, at_start);
 	tcase_add_test(tc, appears);
+	tcase_add_test(tc, parents_come_again);
 	tcase_add_test(tc, file_changes);
 	tcase_add_test(tc, errors_change_nothing);
 	tcase_add_test(tc, refused_is_tried_again);
