@@ -17,7 +17,8 @@
 #include "libarax/admin/saved.h"
 
 #define PATH_BYTES	8192	/* mount point and cgroup */
-#define FOLDER_EVENTS	(IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ATTRIB)
+#define FOLDER_EVENTS	(IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ATTRIB | \
+			 IN_MOVE_SELF)
 #define PARENT_EVENTS	(IN_CREATE | IN_MOVED_TO)
 #define ABOVE_EVENTS	(IN_CREATE | IN_DELETE)
 
@@ -242,38 +243,48 @@ static int watch_parent(struct tenants *t)
 	return wd;
 }
 
-static void leave_parent(struct tenants *t, int wd)
+static void leave(struct tenants *t, int wd)
 {
 	if (wd >= 0)
 		inotify_rm_watch(t->notify, wd);
 }
 
+/* Its watch goes with it when it is moved away. */
+static int watch_files(struct tenants *t)
+{
+	int wd = inotify_add_watch(t->notify, t->folder, FOLDER_EVENTS | IN_ONLYDIR);
+	int err = wd < 0 ? -errno : 0;
+
+	if (wd != t->folder_watch)
+		leave(t, t->folder_watch);
+	t->folder_watch = wd;
+	return err;
+}
+
 static void watch_folder(struct tenants *t)
 {
-	int before;
+	int before, err;
 
 	if (t->notify < 0)
 		return;
-	for (;;) {
-		t->folder_watch = inotify_add_watch(t->notify, t->folder,
-						    FOLDER_EVENTS | IN_ONLYDIR);
-		if (t->folder_watch >= 0 || errno != ENOENT)
-			break;
+	while ((err = watch_files(t)) == -ENOENT) {
 		before = t->parent_watch;
 		t->parent_watch = watch_parent(t);
-		if (t->parent_watch < 0)
+		if (t->parent_watch < 0) {
+			err = -errno;
 			break;
+		}
 		/* It was watched before this look: what has come since will be told. */
 		if (t->parent_watch == before)
 			return;
-		leave_parent(t, before);
+		leave(t, before);
 	}
-	if (t->folder_watch < 0) {
+	if (err) {
 		log_warn("can't watch the folder of saved limits: send SIGHUP after changes",
-			 log_str("folder", t->folder), log_errno(-errno));
+			 log_str("folder", t->folder), log_errno(err));
 		return;
 	}
-	leave_parent(t, t->parent_watch);
+	leave(t, t->parent_watch);
 	t->parent_watch = -1;
 }
 
@@ -577,6 +588,7 @@ struct tenants *tenants_create(const char *folder, const char *mount, tenants_se
 	t->folder = strdup(folder);
 	t->mount = strdup(mount);
 	t->notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	t->folder_watch = -1;
 	t->parent_watch = -1;
 	if (!t->folder || !t->mount) {
 		tenants_destroy(t);

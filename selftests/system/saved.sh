@@ -182,6 +182,18 @@ rm "$folder/10-hand.conf"
 becomes now device_time.weight 100
 ok $? 'what stands nowhere any more is taken back'
 
+cp -a "$folder" "$work/new"
+echo "tenant '/$group/now' { contexts.max = 9 }" >"$work/new/30-more.conf"
+mv "$folder" "$work/old" && mv "$work/new" "$folder"
+becomes now contexts.max 9
+ok $? 'another folder in the place of that of the files holds'
+echo "tenant '/$group/now' { contexts.max = 10 }" >"$folder/30-more.conf"
+becomes now contexts.max 10
+ok $? 'and what is written into it'
+rm "$folder/30-more.conf"
+becomes now contexts.max max
+ok $? 'or taken out of it'
+
 tenant set "/$group/now" tasks.max=11 && tenant set --save "/$group/later" tasks.max=6
 becomes later tasks.max 6
 ok $? 'a saved limit can be changed'

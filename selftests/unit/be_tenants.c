@@ -363,6 +363,39 @@ START_TEST(no_folder)
 }
 END_TEST
 
+START_TEST(folder_is_replaced)
+{
+	char other[128], old[128];
+	unsigned int before;
+
+	make("/a");
+	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
+	snprintf(other, sizeof(other), "%s.new", files);
+	snprintf(old, sizeof(old), "%s.old", files);
+	ck_assert_int_eq(mkdir(other, 0755), 0);
+	be_write(other, "1.conf", "tenant /a { tasks.max = 9 }\n");
+	create();
+	expect("/a 1=5;");
+	before = watches();
+	ck_assert_int_eq(rename(files, old), 0);
+	if (_i) {
+		tenants_event(t);
+		expect("/a 1=max;");
+	}
+	ck_assert_int_eq(rename(other, files), 0);
+	tenants_event(t);
+	expect("/a 1=9;");
+	be_write(files, "1.conf", "tenant /a { tasks.max = 10 }\n");
+	tenants_event(t);
+	expect("/a 1=10;");
+	/* The old one is nothing to us any more. */
+	be_write(old, "1.conf", "tenant /a { tasks.max = 11 }\n");
+	tenants_event(t);
+	expect("");
+	ck_assert_uint_eq(watches(), before);
+}
+END_TEST
+
 static int stop;
 
 static void *look(void *arg)
@@ -412,6 +445,7 @@ int main(void)
 	tcase_add_test(tc, errors_change_nothing);
 	tcase_add_test(tc, refused_is_tried_again);
 	tcase_add_test(tc, no_folder);
+	tcase_add_loop_test(tc, folder_is_replaced, 0, 2);
 	tcase_add_test(tc, two_threads);
 	suite_add_tcase(suite, tc);
 	return be_main(suite);
