@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "daemon/complaints.h"
+#include "daemon/dispatch/ticks.h"
 #include "daemon/log.h"
 #include "libarax/admin/saved.h"
 
@@ -22,6 +24,13 @@
 #define PARENT_EVENTS	(IN_CREATE | IN_MOVED_TO)
 #define ABOVE_EVENTS	(IN_CREATE | IN_DELETE)
 
+/*
+ * Whose cgroup it is may remove it and make it again as fast as he can.  What starts, or starts
+ * anew, takes a few looks, and has them at once.
+ */
+#define LOOKS		16u
+#define LOOKS_NS	100000000u	/* so many of a cgroup in that time */
+
 /* A cgroup that has limits; it need not be there. */
 struct place {
 	const char *cgroup;
@@ -30,6 +39,9 @@ struct place {
 	int *watch;		/* of each folder above it, the mount point first; -1: not there */
 	size_t above;		/* how many these are */
 	bool due;		/* to be looked at */
+	unsigned int looks;	/* from since_ns on */
+	uint64_t since_ns;
+	struct complaint is_set, refused;
 };
 
 /* By the names of their cgroups. */
@@ -358,18 +370,22 @@ static void add_word(char *text, size_t size, const struct saved_limit *l)
 
 static void say_set(struct place *p, const char *words)
 {
-	if (words[0])
+	uint64_t unsaid;
+
+	if (words[0] && complaint_say(&p->is_set, monotonic_ns(), &unsaid))
 		log_info("saved limits set", log_str("tenant", p->cgroup),
-			 log_str("limits", words + 1));
+			 log_str("limits", words + 1), log_u64("unsaid", unsaid));
 }
 
 /* @l: the first of them, and why. */
 static void say_refused(struct place *p, const struct saved_limit *l, int err, const char *words)
 {
-	if (l)
+	uint64_t unsaid;
+
+	if (l && complaint_say(&p->refused, monotonic_ns(), &unsaid))
 		log_err("saved limits can't be set", log_str("file", l->file),
 			log_i64("line", l->line), log_str("tenant", p->cgroup),
-			log_str("limits", words + 1), log_errno(err));
+			log_str("limits", words + 1), log_errno(err), log_u64("unsaid", unsaid));
 }
 
 static void set_all(struct tenants *t, struct place *p, int fd, uint64_t id)
@@ -425,14 +441,38 @@ static void look_at(struct tenants *t, struct place *p)
 	close(fd);
 }
 
-/* Those whose cgroup may not have got them yet. */
-static void apply(struct tenants *t)
+static bool may_look(struct place *p, uint64_t now_ns)
 {
+	if (now_ns - p->since_ns >= LOOKS_NS) {
+		p->since_ns = now_ns;
+		p->looks = 0;
+	}
+	if (p->looks == LOOKS)
+		return false;
+	p->looks++;
+	return true;
+}
+
+/*
+ * Those whose cgroup may not have got them yet, @at_once also if it comes too often.  In how many
+ * ms one is to be looked at that does; -1: none.
+ */
+static int apply(struct tenants *t, bool at_once)
+{
+	uint64_t now_ns = monotonic_ns(), next_ns = UINT64_MAX;
+	struct place *p;
 	size_t i;
 
-	for (i = 0; i < t->places.count; i++)
-		if (t->places.at[i].due)
-			look_at(t, &t->places.at[i]);
+	for (i = 0; i < t->places.count; i++) {
+		p = &t->places.at[i];
+		if (!p->due)
+			continue;
+		if (at_once || may_look(p, now_ns))
+			look_at(t, p);
+		else if (p->since_ns + LOOKS_NS < next_ns)
+			next_ns = p->since_ns + LOOKS_NS;
+	}
+	return next_ns == UINT64_MAX ? -1 : (int)((next_ns - now_ns) / 1000000 + 1);
 }
 
 /* It stands in no file any more: as if it had never been set. */
@@ -531,13 +571,26 @@ static bool read_again(struct tenants *t)
 
 /* ------------------------------------------------------------------ */
 
-void tenants_event(struct tenants *t)
+static int look(struct tenants *t, bool at_once)
 {
+	int ms;
+
 	pthread_mutex_lock(&t->lock);
 	if (take_events(t))
 		read_again(t);
-	apply(t);
+	ms = apply(t, at_once);
 	pthread_mutex_unlock(&t->lock);
+	return ms;
+}
+
+void tenants_event(struct tenants *t)
+{
+	look(t, true);
+}
+
+int tenants_event_paced(struct tenants *t)
+{
+	return look(t, false);
 }
 
 void tenants_reload(struct tenants *t)
@@ -554,7 +607,7 @@ void tenants_reload(struct tenants *t)
 	/* Also where nothing is watched, and a cgroup has come since. */
 	for (i = 0; i < t->places.count; i++)
 		t->places.at[i].due = true;
-	apply(t);
+	apply(t, true);
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -605,7 +658,7 @@ struct tenants *tenants_create(const char *folder, const char *mount, tenants_se
 		tenants_destroy(t);
 		return NULL;
 	}
-	apply(t);
+	apply(t, true);
 	return t;
 }
 

@@ -131,6 +131,18 @@ while [ $i -lt 20 ] && rmdir "$top/later" && mkdir "$top/later" && becomes later
 done
 [ $i = 20 ]
 ok $? 'and each after it'
+i=0
+began=$(date +%s)
+before=$(grep -c "saved limits* set .*/$group/later" "$work/log")
+while [ $i -lt 500 ] && rmdir "$top/later" && mkdir "$top/later"; do
+	i=$((i + 1))
+done
+[ $i = 500 ] && becomes later tasks.max 5
+ok $? 'also if they come as fast as they can be made'
+lines=$(($(grep -c "saved limits* set .*/$group/later" "$work/log") - before))
+[ $lines -le $(($(date +%s) - began + 2)) ]
+ok $? 'of which the log has a line a second'
+
 tenant set --save "/$group/in/deep" tasks.max=5
 mkdir "$top/in" "$top/in/deep"
 becomes in/deep tasks.max 5

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/vfs.h>
+#include <time.h>
 
 #include "daemon/log.h"
 #include "daemon/tenants/tenants.h"
@@ -93,11 +94,11 @@ static unsigned int watches(void)
 	return n;
 }
 
-static bool in_log(const char *text)
+static unsigned int count_in_log(const char *text)
 {
 	char *all, *from;
 	FILE *f = fopen(log_path, "r");
-	bool found;
+	unsigned int found = 0;
 	size_t n;
 
 	ck_assert_ptr_nonnull(f);
@@ -108,9 +109,17 @@ static bool in_log(const char *text)
 	/* What was cut off before may have left a hole. */
 	for (from = all; from < all + n && !*from; from++)
 		;
-	found = strstr(from, text);
+	while ((from = strstr(from, text))) {
+		found++;
+		from++;
+	}
 	free(all);
 	return found;
+}
+
+static bool in_log(const char *text)
+{
+	return count_in_log(text) > 0;
 }
 
 static void logged(const char *text)
@@ -249,6 +258,90 @@ START_TEST(parents_come_again)
 	expect("/a/b/c 1=max;/a/b/d 1=max;/a/x 1=max;/a 1=5;");
 	tenants_event(t);
 	ck_assert_uint_eq(watches(), before - 2);
+}
+END_TEST
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static unsigned int sets(void)
+{
+	unsigned int n = 0;
+	const char *at;
+
+	for (at = calls; (at = strchr(at, ';')); at++)
+		n++;
+	calls[0] = '\0';
+	return n;
+}
+
+/* Whose cgroup it is makes it anew as fast as he can. */
+START_TEST(paced)
+{
+	unsigned int n = 0, lines;
+	uint64_t from = now_ms(), ms;
+	int wait = -1;
+
+	answer = _i ? -EPERM : 0;
+	be_write(files, "1.conf", "tenant /a { tasks.max = 5 contexts.max = 2 }\n"
+				  "tenant /b { tasks.max = 5 }\n");
+	create();
+	do {
+		make("/a");
+		wait = tenants_event_paced(t);
+		unmake("/a");
+		n += sets();
+	} while (now_ms() - from < 1200);
+	ms = now_ms() - from;
+	/* Two limits, 16 times in 100 ms. */
+	ck_assert_uint_le(n, 2 * 16 * (ms / 100 + 1));
+	lines = count_in_log(_i ? "saved limits can't be set" : "saved limits set");
+	ck_assert_uint_ge(lines, 1);
+	ck_assert_uint_le(lines, ms / 1000 + 1);
+	logged("tenant=/a limits=\"tasks.max=5 contexts.max=2\"");
+	/* Nobody else's are later for that, */
+	make("/b");
+	tenants_event_paced(t);
+	expect("/b 1=5;");
+	unmake("/b");
+	/* and it has its own at last. */
+	make("/a");
+	while ((wait = tenants_event_paced(t)) >= 0) {
+		ck_assert_int_le(wait, 101);
+		usleep((unsigned int)wait * 1000);
+	}
+	ck_assert_uint_ge(sets(), 2);
+	ck_assert_uint_eq(tenants_in_force(t), _i ? 0 : 2);
+}
+END_TEST
+
+/* But who arrives is not served before his limits hold. */
+START_TEST(at_once_when_somebody_arrives)
+{
+	int i;
+
+	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
+	create();
+	for (i = 0; i < 200; i++) {
+		make("/a");
+		tenants_event(t);
+		expect("/a 1=5;");
+		unmake("/a");
+	}
+	/* A machine that is too slow for that has nothing to pace. */
+	for (i = 0; i < 1000 && tenants_event_paced(t) < 0; i++) {
+		make("/a");
+		unmake("/a");
+	}
+	calls[0] = '\0';
+	make("/a");
+	tenants_event(t);
+	expect("/a 1=5;");
 }
 END_TEST
 
@@ -441,6 +534,8 @@ int main(void)
 	tcase_add_test(tc, at_start);
 	tcase_add_test(tc, appears);
 	tcase_add_test(tc, parents_come_again);
+	tcase_add_loop_test(tc, paced, 0, 2);
+	tcase_add_test(tc, at_once_when_somebody_arrives);
 	tcase_add_test(tc, file_changes);
 	tcase_add_test(tc, errors_change_nothing);
 	tcase_add_test(tc, refused_is_tried_again);
