@@ -32,8 +32,9 @@ struct identity *identity_create_at(const char *mount, const char *root);
 void identity_destroy(struct identity *id);
 
 /*
- * The process that connected @fd.  -ESRCH: it is gone, or another now has its
- * number; -ENAMETOOLONG: its cgroup can't be told.
+ * The process that connected @fd, in the cgroup of its main thread or, if that has
+ * ended, of one that lives.  -ESRCH: it is gone, or another now has its number;
+ * -ENAMETOOLONG: its cgroup can't be told.
  */
 int identity_peer(int fd, struct peer *peer);
 
