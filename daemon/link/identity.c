@@ -479,14 +479,24 @@ static int cgroup_of_fd(const struct identity *id, int fd, char *cgroup, size_t 
 	return n < 0 || (size_t)n >= len ? -EBADF : 0;
 }
 
-int identity_tenant_by_fd(struct identity *id, struct core *core, int fd,
+/* As tenants nest: "/" is 1, "/a" is 2. */
+static uint32_t levels(const char *cgroup)
+{
+	uint32_t n = 1;
+
+	for (; *cgroup; cgroup++)
+		n += *cgroup == '/' && cgroup[1] && cgroup[1] != '/';
+	return n;
+}
+
+int identity_tenant_by_fd(struct identity *id, struct core *core, int fd, bool itself,
 			  struct core_tenant **out)
 {
-	struct core_tenant *t, *up;
+	struct core_tenant *t;
 	char cgroup[4096];
 	struct statfs fs;
 	struct stat st;
-	uint32_t level;
+	bool deep;
 	int err;
 
 	if (!id->mounted)
@@ -501,13 +511,14 @@ int identity_tenant_by_fd(struct identity *id, struct core *core, int fd,
 		return -EBADF;
 	if (!S_ISDIR(st.st_mode) || (unsigned long)fs.f_type != id->magic)
 		return -EBADF;
+	/* Then it counts for the ancestor that it has there. */
+	deep = levels(cgroup) > CORE_TENANT_DEPTH;
+	if (deep && itself)
+		return -ELOOP;
 	err = tenant_locked(id, core, cgroup, &t);
 	if (err)
 		return err;
-	/* Deeper than tenants go: the ancestor that it counts for. */
-	for (level = 1, up = t; up->parent; up = up->parent)
-		level++;
-	if (t->id != st.st_ino && level < CORE_TENANT_DEPTH) {
+	if (t->id != st.st_ino && !deep) {
 		/* The name is free again, or another's. */
 		core_tenant_put(core, t);
 		return -ENOENT;

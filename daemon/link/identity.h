@@ -48,10 +48,10 @@ int identity_tenant(struct identity *id, struct core *core, const char *path,
 
 /*
  * The same by an open directory of the cgroup2 file system, with core->lock
- * held.  -EBADF: not a directory of it; -ENOENT: it has been removed;
- * -EOPNOTSUPP: no cgroup2 is mounted.
+ * held.  -EBADF: not a directory of it; -ENOENT: it has been removed; -ELOOP: @itself,
+ * and it would be an ancestor's; -EOPNOTSUPP: no cgroup2 is mounted.
  */
-int identity_tenant_by_fd(struct identity *id, struct core *core, int fd,
+int identity_tenant_by_fd(struct identity *id, struct core *core, int fd, bool itself,
 			  struct core_tenant **out);
 
 /* For core_ops.tenant_gone and tenant_free: a tenant's link is its directory's path. */

@@ -385,7 +385,9 @@ static void say_refused(struct place *p, const struct saved_limit *l, int err, c
 	if (l && complaint_say(&p->refused, monotonic_ns(), &unsaid))
 		log_err("saved limits can't be set", log_str("file", l->file),
 			log_i64("line", l->line), log_str("tenant", p->cgroup),
-			log_str("limits", words + 1), log_errno(err), log_u64("unsaid", unsaid));
+			log_str("limits", words + 1),
+			err == -ELOOP ? log_str("error", "the cgroup nests deeper than 32 levels") :
+					log_errno(err), log_u64("unsaid", unsaid));
 }
 
 static void set_all(struct tenants *t, struct place *p, int fd, uint64_t id)

@@ -169,6 +169,23 @@ mkdir "$top/later"
 becomes later tasks.max 5
 ok $? 'until it is made anew'
 
+deep=/in
+i=2
+while [ $i -lt 31 ]; do
+	deep=$deep/$i
+	i=$((i + 1))
+done
+# With the root and ours it is the 32nd.
+mkdir -p "$top$deep/below"
+tenant set "/$group$deep" tasks.max=9 && [ "$(now "$deep" tasks.max)" = 9 ]
+ok $? 'a cgroup can be given limits down to the 32nd level'
+! tenant set --save "/$group$deep/below" tasks.max=1 &&
+	grep -q 'nests deeper than 32 levels' "$work/out" && ! grep -q /below "$own"
+ok $? 'and no deeper'
+[ "$(now "$deep" tasks.max)" = 9 ]
+ok $? 'nor is that set on the one above it'
+find "$top/in" -depth -type d -exec rmdir {} +
+
 cat >"$folder/10-hand.conf" <<END
 # by hand
 tenant "/$group/now" { device_time.weight = 300 }

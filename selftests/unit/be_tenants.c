@@ -345,6 +345,18 @@ START_TEST(at_once_when_somebody_arrives)
 }
 END_TEST
 
+START_TEST(too_deep)
+{
+	make("/a");
+	answer = -ELOOP;
+	be_write(files, "1.conf", "tenant /a { tasks.max = 5 contexts.max = 1 }\n");
+	create();
+	expect("/a 1=5;/a 2=1;");
+	logged("limits=\"tasks.max=5 contexts.max=1\" error=\"the cgroup nests deeper than 32 levels\"");
+	ck_assert_uint_eq(tenants_in_force(t), 0);
+}
+END_TEST
+
 START_TEST(file_changes)
 {
 	make("/a");
@@ -536,6 +548,7 @@ int main(void)
 	tcase_add_test(tc, parents_come_again);
 	tcase_add_loop_test(tc, paced, 0, 2);
 	tcase_add_test(tc, at_once_when_somebody_arrives);
+	tcase_add_test(tc, too_deep);
 	tcase_add_test(tc, file_changes);
 	tcase_add_test(tc, errors_change_nothing);
 	tcase_add_test(tc, refused_is_tried_again);

@@ -391,14 +391,19 @@ static void tenant_put(struct core_tenant *t)
 	core_mutex_unlock(&core->lock);
 }
 
-static int by_fd(int fd, struct core_tenant **t)
+static int by_fd_as(int fd, bool itself, struct core_tenant **t)
 {
 	int err;
 
 	core_mutex_lock(&core->lock);
-	err = identity_tenant_by_fd(ident, core, fd, t);
+	err = identity_tenant_by_fd(ident, core, fd, itself, t);
 	core_mutex_unlock(&core->lock);
 	return err;
+}
+
+static int by_fd(int fd, struct core_tenant **t)
+{
+	return by_fd_as(fd, false, t);
 }
 
 static int cgroup_open(const char *path)
@@ -533,6 +538,16 @@ START_TEST(no_escape_by_path)
 	for (i = 0; i < 40; i++) {
 		strcat(path, "/d");
 		id[i + 1] = cgroup_make(path);
+		fd = cgroup_open(path);
+		/* With the root it is the one after the next. */
+		if (i + 2 > CORE_TENANT_DEPTH) {
+			ck_assert_int_eq(by_fd_as(fd, true, &t), -ELOOP);
+		} else {
+			ck_assert_int_eq(by_fd_as(fd, true, &t), 0);
+			ck_assert_uint_eq(t->id, id[i + 1]);
+			tenant_put(t);
+		}
+		close(fd);
 	}
 	t = tenant_at(path);
 	ck_assert_uint_eq(t->id, id[CORE_TENANT_DEPTH - 1]);
@@ -542,6 +557,20 @@ START_TEST(no_escape_by_path)
 	close(fd);
 	tenant_put(t);
 	tenant_put(t);
+	/* Nor by the name of one that has gone, as deep as there are any. */
+	path[2 * (CORE_TENANT_DEPTH - 1)] = '\0';
+	fd = cgroup_open(path);
+	for (i = 40; i >= CORE_TENANT_DEPTH - 1; i--) {
+		memset(path, 0, sizeof(path));
+		while (strlen(path) < 2 * (size_t)i)
+			strcat(path, "/d");
+		cgroup_drop(path);
+	}
+	cgroup_make("/a");	/* so that the number is not given again */
+	cgroup_make(path);
+	ck_assert_int_eq(by_fd(fd, &t), -ENOENT);
+	close(fd);
+	cgroup_drop("/a");
 	for (end = path + strlen(path); end > path; end -= 2, *end = '\0')
 		cgroup_drop(path);
 	cgroups_close();
