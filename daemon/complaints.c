@@ -4,18 +4,21 @@
 #include <pthread.h>
 #include <time.h>
 
-bool complaints_say(struct complaints *c, uid_t uid, uint64_t now_ns, uint64_t *unsaid)
+bool complaint_say(struct complaint *c, uint64_t now_ns, uint64_t *unsaid)
 {
-	uint32_t at = uid % COMPLAINTS_PLACES;
-
-	if (now_ns < c->of[at].next_ns) {
-		c->of[at].unsaid++;
+	if (now_ns < c->next_ns) {
+		c->unsaid++;
 		return false;
 	}
-	*unsaid = c->of[at].unsaid;
-	c->of[at].unsaid = 0;
-	c->of[at].next_ns = now_ns + COMPLAINTS_NS;
+	*unsaid = c->unsaid;
+	c->unsaid = 0;
+	c->next_ns = now_ns + COMPLAINTS_NS;
 	return true;
+}
+
+bool complaints_say(struct complaints *c, uid_t uid, uint64_t now_ns, uint64_t *unsaid)
+{
+	return complaint_say(&c->of[uid % COMPLAINTS_PLACES], now_ns, unsaid);
 }
 
 bool complaints_say_now(struct complaints *c, uid_t uid, uint64_t *unsaid)

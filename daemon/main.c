@@ -460,16 +460,17 @@ static void run(struct daemon *d)
 		{ .fd = d->lost_fd, .events = POLLIN },
 	};
 	bool stopping = false;
+	int wait_ms = -1;
 
 	for (;;) {
 		struct signalfd_siginfo si;
 
-		if (poll(fds, 4, -1) < 0 && errno != EINTR)
+		if (poll(fds, 4, wait_ms) < 0 && errno != EINTR)
 			return;
 		if (fds[1].revents)
 			return;
-		if (fds[2].revents)
-			tenants_event(d->tenants);
+		if (fds[2].revents || wait_ms >= 0)
+			wait_ms = tenants_event_paced(d->tenants);
 		if (fds[3].revents) {
 			/* A service manager starts who failed anew, not who was stopped. */
 			fds[3].fd = -1;

@@ -322,7 +322,7 @@ struct core_timeline *arax_timeline_import(struct core_client *c, int fd, int *e
 
 /* Of the calling task's cgroup; reference taken.  Takes core->lock. */
 int arax_tenant_current(struct core *core, struct core_tenant **out);
-int arax_tenant_by_fd(struct core *core, int fd, struct core_tenant **out);
+int arax_tenant_by_fd(struct core *core, int fd, bool itself, struct core_tenant **out);
 bool arax_tenant_gone(struct core *core, const struct core_tenant *t);
 void arax_tenant_free(struct core *core, struct core_tenant *t);
 

@@ -113,14 +113,17 @@ int arax_tenant_current(struct core *core, struct core_tenant **out)
 	return err;
 }
 
-int arax_tenant_by_fd(struct core *core, int fd, struct core_tenant **out)
+int arax_tenant_by_fd(struct core *core, int fd, bool itself, struct core_tenant **out)
 {
 	struct cgroup *cgrp = cgroup_get_from_fd(fd);
 	int err;
 
 	if (IS_ERR(cgrp))
 		return PTR_ERR(cgrp);
-	err = chain_make(core, cgrp, out);
+	if (itself && cgrp->level >= CORE_TENANT_DEPTH)
+		err = -ELOOP;
+	else
+		err = chain_make(core, cgrp, out);
 	cgroup_put(cgrp);
 	return err;
 }
@@ -143,7 +146,7 @@ int arax_tenant_current(struct core *core, struct core_tenant **out)
 	return 0;
 }
 
-int arax_tenant_by_fd(struct core *core, int fd, struct core_tenant **out)
+int arax_tenant_by_fd(struct core *core, int fd, bool itself, struct core_tenant **out)
 {
 	return -EOPNOTSUPP;
 }

@@ -1177,6 +1177,9 @@ struct arax_kernel_publish {
  * @what:	ARAX_SET_*
  * @value:	ARAX_LIMIT_MAX takes the limit away; a value below what is in use
  *		is allowed and refuses every further charge
+ *
+ * ELOOP: the cgroup nests deeper than 32 levels, the root being the first: what is in it
+ * counts for its ancestor there, and only that has limits.
  */
 struct arax_limit {
 	__u32 size;

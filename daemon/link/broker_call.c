@@ -277,7 +277,7 @@ static void tell_part(struct broker *b, const struct arax_limit *l)
 	if (!pw)
 		return;
 	core_mutex_lock(&b->core->lock);
-	if (b->core->ops->tenant_by_fd(b->core, l->cgroup_fd, &t)) {
+	if (b->core->ops->tenant_by_fd(b->core, l->cgroup_fd, true, &t)) {
 		core_mutex_unlock(&b->core->lock);
 		free(pw);
 		return;

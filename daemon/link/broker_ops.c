@@ -714,11 +714,11 @@ static struct core_timeline *timeline_import(struct core_client *cc, int fd, int
 	return NULL;
 }
 
-static int tenant_by_fd(struct core *core, int fd, struct core_tenant **out)
+static int tenant_by_fd(struct core *core, int fd, bool itself, struct core_tenant **out)
 {
 	struct broker *b = core->link;
 
-	return identity_tenant_by_fd(b->identity, core, fd, out);
+	return identity_tenant_by_fd(b->identity, core, fd, itself, out);
 }
 
 static bool tenant_gone(struct core *core, const struct core_tenant *t)

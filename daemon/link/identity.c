@@ -7,6 +7,7 @@
  * instead, by a sum with a secret key: nobody can look for a path that gets another
  * one's id.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -34,6 +35,7 @@
 #endif
 
 #define CGROUP_TEXT_MAX	(1u << 20)
+#define TASK_EXITS	0x4u	/* PF_EXITING, as the kernel tells it in /proc/PID/stat */
 
 struct identity {
 	bool mounted;
@@ -125,12 +127,12 @@ int identity_parse_cgroup(const char *text, char *path, size_t len)
 	return -ENOENT;
 }
 
-static int open_proc(pid_t pid, const char *name)
+static int open_thread(pid_t pid, pid_t tid, const char *name)
 {
 	char path[64];
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", (int)pid, (int)tid, name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
@@ -140,11 +142,11 @@ static int open_proc(pid_t pid, const char *name)
  * as long as their owner likes.  The kernel gives ENAMETOOLONG for a path beyond
  * PATH_MAX.
  */
-static int read_cgroups(pid_t pid, char **text)
+static int read_cgroups(pid_t pid, pid_t tid, char **text)
 {
 	size_t size = 4096, used = 0;
 	char *buf = malloc(size), *more;
-	int fd = open_proc(pid, "cgroup"), err = 0;
+	int fd = open_thread(pid, tid, "cgroup"), err = 0;
 	ssize_t n = 1;
 
 	if (fd < 0 || !buf)
@@ -175,12 +177,12 @@ static int read_cgroups(pid_t pid, char **text)
 	return 0;
 }
 
-static int read_cgroup(pid_t pid, struct peer *peer)
+static int read_cgroup(pid_t pid, pid_t tid, struct peer *peer)
 {
 	char *text;
 	int err;
 
-	err = read_cgroups(pid, &text);
+	err = read_cgroups(pid, tid, &text);
 	if (err)
 		return err;
 	err = identity_parse_cgroup(text, peer->cgroup, sizeof(peer->cgroup));
@@ -193,9 +195,60 @@ static int read_cgroup(pid_t pid, struct peer *peer)
 	return err;
 }
 
+/* "PID (COMM) STATE PPID PGRP SESSION TTY TPGID FLAGS ...", and what is in COMM is its own. */
+static bool exits(pid_t pid, pid_t tid)
+{
+	int fd = open_thread(pid, tid, "stat");
+	unsigned int flags;
+	char text[512];
+	const char *at;
+	ssize_t n;
+
+	if (fd < 0)
+		return true;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[n < 0 ? 0 : n] = 0;
+	at = strrchr(text, ')');
+	return !at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) != 1 ||
+	       flags & TASK_EXITS;
+}
+
+/*
+ * What the kernel does not move any more is a thread that exits, be it that of the process's
+ * number, which stays as long as there are others: any that is alive knows.  It was when it was
+ * read if it is afterwards.
+ */
+static int read_living_cgroup(pid_t pid, struct peer *peer)
+{
+	int err = read_cgroup(pid, pid, peer);
+	struct dirent *e;
+	char path[32];
+	DIR *tasks;
+	pid_t tid;
+
+	if (err || !exits(pid, pid))
+		return err;
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	tasks = opendir(path);
+	if (!tasks)
+		return errno == ENOENT ? -ESRCH : -errno;
+	err = -ESRCH;
+	while (err && (e = readdir(tasks))) {
+		tid = (pid_t)atoi(e->d_name);
+		if (tid <= 0 || tid == pid)
+			continue;
+		err = read_cgroup(pid, tid, peer);
+		if (!err && exits(pid, tid))
+			err = -ESRCH;
+	}
+	closedir(tasks);
+	return err == -ENOENT ? -ESRCH : err;
+}
+
 static int read_comm(pid_t pid, struct peer *peer)
 {
-	int fd = open_proc(pid, "comm");
+	int fd = open_thread(pid, pid, "comm");
 	ssize_t n;
 
 	if (fd < 0)
@@ -272,7 +325,7 @@ int identity_peer(int fd, struct peer *peer)
 	snprintf(dir, sizeof(dir), "/proc/%d", (int)cred.pid);
 	err = stat(dir, &st) ? -ESRCH : 0;
 	if (!err)
-		err = read_cgroup(cred.pid, peer);
+		err = read_living_cgroup(cred.pid, peer);
 	if (!err)
 		err = read_comm(cred.pid, peer);
 	if (!err)
@@ -326,7 +379,7 @@ static const char *directory(const struct identity *id, const char *cgroup, char
 int identity_own_cgroup(const struct identity *id, char *dir, size_t len)
 {
 	struct peer self;
-	int err = read_cgroup(getpid(), &self);
+	int err = read_cgroup(getpid(), getpid(), &self);
 
 	if (err)
 		return err;
@@ -426,14 +479,24 @@ static int cgroup_of_fd(const struct identity *id, int fd, char *cgroup, size_t 
 	return n < 0 || (size_t)n >= len ? -EBADF : 0;
 }
 
-int identity_tenant_by_fd(struct identity *id, struct core *core, int fd,
+/* As tenants nest: "/" is 1, "/a" is 2. */
+static uint32_t levels(const char *cgroup)
+{
+	uint32_t n = 1;
+
+	for (; *cgroup; cgroup++)
+		n += *cgroup == '/' && cgroup[1] && cgroup[1] != '/';
+	return n;
+}
+
+int identity_tenant_by_fd(struct identity *id, struct core *core, int fd, bool itself,
 			  struct core_tenant **out)
 {
-	struct core_tenant *t, *up;
+	struct core_tenant *t;
 	char cgroup[4096];
 	struct statfs fs;
 	struct stat st;
-	uint32_t level;
+	bool deep;
 	int err;
 
 	if (!id->mounted)
@@ -448,13 +511,14 @@ int identity_tenant_by_fd(struct identity *id, struct core *core, int fd,
 		return -EBADF;
 	if (!S_ISDIR(st.st_mode) || (unsigned long)fs.f_type != id->magic)
 		return -EBADF;
+	/* Then it counts for the ancestor that it has there. */
+	deep = levels(cgroup) > CORE_TENANT_DEPTH;
+	if (deep && itself)
+		return -ELOOP;
 	err = tenant_locked(id, core, cgroup, &t);
 	if (err)
 		return err;
-	/* Deeper than tenants go: the ancestor that it counts for. */
-	for (level = 1, up = t; up->parent; up = up->parent)
-		level++;
-	if (t->id != st.st_ino && level < CORE_TENANT_DEPTH) {
+	if (t->id != st.st_ino && !deep) {
 		/* The name is free again, or another's. */
 		core_tenant_put(core, t);
 		return -ENOENT;

@@ -32,8 +32,9 @@ struct identity *identity_create_at(const char *mount, const char *root);
 void identity_destroy(struct identity *id);
 
 /*
- * The process that connected @fd.  -ESRCH: it is gone, or another now has its
- * number; -ENAMETOOLONG: its cgroup can't be told.
+ * The process that connected @fd, in the cgroup of its main thread or, if that has
+ * ended, of one that lives.  -ESRCH: it is gone, or another now has its number;
+ * -ENAMETOOLONG: its cgroup can't be told.
  */
 int identity_peer(int fd, struct peer *peer);
 
@@ -47,10 +48,10 @@ int identity_tenant(struct identity *id, struct core *core, const char *path,
 
 /*
  * The same by an open directory of the cgroup2 file system, with core->lock
- * held.  -EBADF: not a directory of it; -ENOENT: it has been removed;
- * -EOPNOTSUPP: no cgroup2 is mounted.
+ * held.  -EBADF: not a directory of it; -ENOENT: it has been removed; -ELOOP: @itself,
+ * and it would be an ancestor's; -EOPNOTSUPP: no cgroup2 is mounted.
  */
-int identity_tenant_by_fd(struct identity *id, struct core *core, int fd,
+int identity_tenant_by_fd(struct identity *id, struct core *core, int fd, bool itself,
 			  struct core_tenant **out);
 
 /* For core_ops.tenant_gone and tenant_free: a tenant's link is its directory's path. */

@@ -6,9 +6,8 @@
  * one of that name has a new one without limits.  So the folders in which a named
  * cgroup can appear are watched, and so is the folder of the files.
  *
- * Any thread may call tenants_event(): the main one does when the descriptor is
- * readable, the broker's before it takes a new client, whose cgroup is older than
- * the connection.
+ * Any thread may look at them: the main one does when the descriptor is readable,
+ * the broker's before it takes a new client, whose cgroup is older than the connection.
  */
 #ifndef ARAXD_TENANTS_TENANTS_H
 #define ARAXD_TENANTS_TENANTS_H
@@ -25,9 +24,16 @@ typedef int tenants_set(void *arg, const struct arax_limit *a);
  * far as its cgroups exist; what can't be is logged.  NULL: no memory.
  */
 struct tenants *tenants_create(const char *folder, const char *mount, tenants_set *set, void *arg);
-/* Readable if tenants_event() has something to do; -1: never. */
+/* Readable if there is something to look at; -1: never. */
 int tenants_fd(const struct tenants *t);
+/* All that has appeared until now has its limits then. */
 void tenants_event(struct tenants *t);
+/*
+ * The same, but a cgroup that comes and goes as fast as its owner can is not looked at each
+ * time.  To be called again after so many ms at the latest, whatever comes; -1: when the
+ * descriptor is readable.
+ */
+int tenants_event_paced(struct tenants *t);
 /*
  * Reads the files anew and sets all that they say, also what was changed since by
  * hand.  Files with an error change nothing.

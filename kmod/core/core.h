@@ -80,7 +80,8 @@ struct core_tenant;
  *		  dropped by core_timeline_put() when the descriptor is gone
  * @timeline_import: the timeline of a descriptor, reference taken
  * @tenant_by_fd: the tenant of a cgroup directory, reference taken; with
- *		  core->lock held, which it may let go of meanwhile
+ *		  core->lock held, which it may let go of meanwhile.  @itself: -ELOOP if that is
+ *		  an ancestor's, as it nests deeper than CORE_TENANT_DEPTH
  * @tenant_gone:  is the cgroup of a tenant removed?  Asked with core->lock held, and
  *		  only of one whose ->link the link has set when it was new
  * @tenant_free:  such a tenant goes; with core->lock held, or from core_destroy()
@@ -111,7 +112,7 @@ struct core_ops {
 	void (*event_end)(void *event, bool fired);
 	int (*timeline_export)(struct core_client *c, struct core_timeline *tl);
 	struct core_timeline *(*timeline_import)(struct core_client *c, int fd, int *err);
-	int (*tenant_by_fd)(struct core *core, int fd, struct core_tenant **out);
+	int (*tenant_by_fd)(struct core *core, int fd, bool itself, struct core_tenant **out);
 	bool (*tenant_gone)(struct core *core, const struct core_tenant *t);
 	void (*tenant_free)(struct core *core, struct core_tenant *t);
 	u64 (*now)(struct core *core);

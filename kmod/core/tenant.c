@@ -440,7 +440,8 @@ int core_limit_set(struct core *core, const struct arax_limit *a)
 		return -EINVAL;
 	}
 	core_mutex_lock(&core->lock);
-	err = core->ops->tenant_by_fd(core, a->cgroup_fd, &t);
+	/* What is set on an ancestor would hold for others. */
+	err = core->ops->tenant_by_fd(core, a->cgroup_fd, true, &t);
 	if (err)
 		goto unlock;
 	if (a->what == ARAX_SET_WEIGHT) {
@@ -518,7 +519,7 @@ int core_tenant_query(struct core *core, struct arax_tenant *a)
 
 	core_mutex_lock(&core->lock);
 	if (a->cgroup_fd >= 0) {
-		err = core->ops->tenant_by_fd(core, a->cgroup_fd, &held);
+		err = core->ops->tenant_by_fd(core, a->cgroup_fd, false, &held);
 		t = held;
 	} else {
 		t = first_from(core, a->id);

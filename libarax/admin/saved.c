@@ -66,7 +66,7 @@ static struct saved_limit *find(const struct saved *s, uint32_t hash, const char
 int saved_add(struct saved *s, const char *file, int line, const char *cgroup, const char *key,
 	      const char *value)
 {
-	struct saved_limit l = { .line = line, .watch = -1, .due = true }, *at;
+	struct saved_limit l = { .line = line }, *at;
 	char *word;
 
 	if (s->count == SAVED_MAX)
@@ -348,9 +348,24 @@ static void put_quoted(FILE *f, const char *s)
 	putc('\'', f);
 }
 
+/*
+ * The last one of @file about that key.  Another file may say otherwise, and may go again: then
+ * what stands here holds.
+ */
 static bool is_in(const struct saved *s, size_t i, const char *file)
 {
-	return !strcmp(s->at[i].file, file) && saved_holds(s, i);
+	const struct saved_limit *l = &s->at[i];
+	size_t later;
+
+	if (strcmp(l->file, file))
+		return false;
+	if (!l->overruled)
+		return true;
+	for (later = i + 1; later < s->count; later++)
+		if (same(&s->at[later], l->hash, l->cgroup, l->key) &&
+		    !strcmp(s->at[later].file, file))
+			return false;
+	return true;
 }
 
 static void format_tenant(FILE *f, const struct saved *s, size_t first, const char *file)

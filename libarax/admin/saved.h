@@ -32,8 +32,6 @@ struct saved_limit {
 	struct tenant_setting setting;
 	uint64_t id;		/* the reader's: of the cgroup, 0: none */
 	uint64_t told;		/* the reader's: the cgroup of which was said that it can't be set */
-	int watch;		/* the reader's: of the last folder there is above it, -1: none */
-	bool due;		/* the reader's: to be looked at */
 };
 
 struct saved {
@@ -70,7 +68,10 @@ int saved_add(struct saved *s, const char *file, int line, const char *cgroup, c
 	      const char *value);
 void saved_remove(struct saved *s, size_t i);
 
-/* The text of the file @file with those of its limits that hold.  NULL: no memory. */
+/*
+ * The text of the file @file with its limits, also those that another file overrules.  NULL: no
+ * memory.
+ */
 char *saved_format(const struct saved *s, const char *file);
 
 /*

@@ -295,6 +295,13 @@ static int check_settings(const struct command *self, const char *path, int argc
 	return EXIT_OK;
 }
 
+static int too_deep(const struct tenant_path *p)
+{
+	fprintf(stderr, "arax: cgroup %s nests deeper than 32 levels: it counts for the one above it that\n"
+		"does not, and limits are set there\n", p->cgroup);
+	return EXIT_FAILED;
+}
+
 /* @f: what is saved from now on, or NULL: that holds again where nothing else is to. */
 static int set_live(const struct tenant_path *p, const struct tenant_files *f, int fd, int argc,
 		    char **argv, bool unset)
@@ -318,7 +325,9 @@ static int set_live(const struct tenant_path *p, const struct tenant_files *f, i
 		l.value = s.value;
 		l.period_ns = s.period_ns;
 		err = admin_call(a, ARAX_NR_LIMIT_SET, &l);
-		if (err)
+		if (err == -ELOOP)
+			ret = too_deep(p);
+		else if (err)
 			ret = admin_fail(err, "%s of tenant %s", argv[i], p->cgroup);
 	}
 	admin_close(a);

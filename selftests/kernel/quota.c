@@ -580,15 +580,31 @@ KTEST(a_cgroup_that_is_removed)
 KTEST(deeper_than_tenants_go)
 {
 	char path[256] = "ktest-deep";
+	int fd, last, below, i;
 	struct client c;
-	int fd, i;
 
 	ctl = open_node("/dev/arax-ctl");
 	fd = cgroup_new(path);
+	last = below = -1;
 	for (i = 0; i < 40; i++) {
 		strcat(path, "/d");
-		close(cgroup_new(path));
+		close(below);
+		below = cgroup_new(path);
+		/* The 32nd with the root. */
+		if (i == 29) {
+			last = below;
+			below = -1;
+			CHECK_OK(limit_set(ctl, last, ARAX_RES_TASKS, 7));
+		} else if (i > 29) {
+			CHECK_ERR(limit_set(ctl, below, ARAX_RES_TASKS, 1), ELOOP);
+			CHECK_ERR(limit_set(ctl, below, ARAX_SET_WEIGHT, 7), ELOOP);
+			CHECK_EQ(tenant_query(ctl, below).id, tenant_query(ctl, last).id);
+		}
 	}
+	CHECK_EQ(counter(last, ARAX_RES_TASKS).max, 7);
+	CHECK_OK(limit_set(ctl, last, ARAX_RES_TASKS, ARAX_LIMIT_MAX));
+	close(last);
+	close(below);
 	cgroup_enter(path);
 	client_open(&c, 2, 128, 0);
 	CHECK_EQ(counter(fd, ARAX_RES_MEMORY).used, c.init.region_size);

@@ -21,7 +21,7 @@ top=$mount/$group
 
 cleanup() {
 	[ -z "$daemon" ] || kill "$daemon" 2>/dev/null
-	rmdir "$top"/* "$top" 2>/dev/null
+	find "$top" -depth -type d -exec rmdir {} + 2>/dev/null
 	rm -rf "$work"
 }
 trap cleanup EXIT
@@ -80,6 +80,9 @@ becomes() { # NAME KEY VALUE
 	[ "$(now "$1" "$2")" = "$3" ]
 }
 
+# What the daemon watches: folders of cgroups, and that of the files.
+watches() { cat "/proc/$daemon/fdinfo/"* 2>/dev/null | grep -c '^inotify'; }
+
 logged() {
 	tries=600
 	while ! grep -q "$1" "$work/log" && [ $tries -gt 0 ]; do
@@ -128,6 +131,35 @@ while [ $i -lt 20 ] && rmdir "$top/later" && mkdir "$top/later" && becomes later
 done
 [ $i = 20 ]
 ok $? 'and each after it'
+i=0
+began=$(date +%s)
+before=$(grep -c "saved limits* set .*/$group/later" "$work/log")
+while [ $i -lt 500 ] && rmdir "$top/later" && mkdir "$top/later"; do
+	i=$((i + 1))
+done
+[ $i = 500 ] && becomes later tasks.max 5
+ok $? 'also if they come as fast as they can be made'
+lines=$(($(grep -c "saved limits* set .*/$group/later" "$work/log") - before))
+[ $lines -le $(($(date +%s) - began + 2)) ]
+ok $? 'of which the log has a line a second'
+
+tenant set --save "/$group/in/deep" tasks.max=5
+mkdir "$top/in" "$top/in/deep"
+becomes in/deep tasks.max 5
+ok $? 'a cgroup that appears with the one above it has its limit'
+before=$(watches)
+i=0
+while [ $i -lt 20 ] && rmdir "$top/in/deep" "$top/in" && mkdir "$top/in" "$top/in/deep" &&
+	becomes in/deep tasks.max 5; do
+	i=$((i + 1))
+done
+[ $i = 20 ]
+ok $? 'so has each after it'
+[ "$before" -gt 0 ] && [ "$(watches)" = "$before" ]
+ok $? 'and what is watched does not become more by that'
+tenant unset --save "/$group/in/deep" tasks.max
+rmdir "$top/in/deep" "$top/in"
+
 tenant show && [ "$(grep -c "/$group/later " "$work/out")" = 1 ]
 ok $? 'show lists the one that is there, and none before it'
 rmdir "$top/later"
@@ -136,6 +168,23 @@ ok $? 'without its cgroup there is no tenant'
 mkdir "$top/later"
 becomes later tasks.max 5
 ok $? 'until it is made anew'
+
+deep=/in
+i=2
+while [ $i -lt 31 ]; do
+	deep=$deep/$i
+	i=$((i + 1))
+done
+# With the root and ours it is the 32nd.
+mkdir -p "$top$deep/below"
+tenant set "/$group$deep" tasks.max=9 && [ "$(now "$deep" tasks.max)" = 9 ]
+ok $? 'a cgroup can be given limits down to the 32nd level'
+! tenant set --save "/$group$deep/below" tasks.max=1 &&
+	grep -q 'nests deeper than 32 levels' "$work/out" && ! grep -q /below "$own"
+ok $? 'and no deeper'
+[ "$(now "$deep" tasks.max)" = 9 ]
+ok $? 'nor is that set on the one above it'
+find "$top/in" -depth -type d -exec rmdir {} +
 
 cat >"$folder/10-hand.conf" <<END
 # by hand
@@ -152,12 +201,27 @@ ok $? 'a later file wins'
 ! tenant set --save "/$group/now" tasks.max=8 && grep -q '99-hand.conf:1' "$work/out" &&
 	[ "$(now now tasks.max)" = 9 ]
 ok $? 'so ours would not hold: refused'
+tenant set --save "/$group/now" contexts.max=7 && tenant unset --save "/$group/now" contexts.max &&
+	grep -q "tasks.max = '77'" "$own"
+ok $? 'nor is it lost when something else is saved'
 rm "$folder/99-hand.conf"
 becomes now tasks.max 77
 ok $? 'without it the earlier one holds again'
 rm "$folder/10-hand.conf"
 becomes now device_time.weight 100
 ok $? 'what stands nowhere any more is taken back'
+
+cp -a "$folder" "$work/new"
+echo "tenant '/$group/now' { contexts.max = 9 }" >"$work/new/30-more.conf"
+mv "$folder" "$work/old" && mv "$work/new" "$folder"
+becomes now contexts.max 9
+ok $? 'another folder in the place of that of the files holds'
+echo "tenant '/$group/now' { contexts.max = 10 }" >"$folder/30-more.conf"
+becomes now contexts.max 10
+ok $? 'and what is written into it'
+rm "$folder/30-more.conf"
+becomes now contexts.max max
+ok $? 'or taken out of it'
 
 tenant set "/$group/now" tasks.max=11 && tenant set --save "/$group/later" tasks.max=6
 becomes later tasks.max 6

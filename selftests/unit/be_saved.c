@@ -253,6 +253,30 @@ START_TEST(add_and_remove)
 }
 END_TEST
 
+/* A later file that says otherwise may go again. */
+START_TEST(overruled_stay_in_their_file)
+{
+	struct saved again = { 0 };
+	char *text;
+
+	ck_assert_int_eq(saved_add(&s, "own", 0, "/a", "tasks.max", "5"), 0);
+	ck_assert_int_eq(saved_add(&s, "own", 0, "/a", "tasks.max", "6"), 0);
+	ck_assert_int_eq(saved_add(&s, "own", 0, "/b", "tasks.max", "7"), 0);
+	ck_assert_int_eq(saved_add(&s, "own", 0, "/b", "contexts.max", "8"), 0);
+	ck_assert_int_eq(saved_add(&s, "other", 0, "/a", "tasks.max", "50"), 0);
+	ck_assert_int_eq(saved_add(&s, "other", 0, "/b", "tasks.max", "70"), 0);
+	text = saved_format(&s, "own");
+	ck_assert_ptr_nonnull(text);
+	ck_assert_int_eq(saved_parse(&again, "own", text, strlen(text), report, NULL), 0);
+	ck_assert_uint_eq(again.count, 3);
+	ck_assert_str_eq(saved_find(&again, "/a", "tasks.max")->value, "6");
+	ck_assert_str_eq(saved_find(&again, "/b", "tasks.max")->value, "7");
+	ck_assert_str_eq(saved_find(&again, "/b", "contexts.max")->value, "8");
+	saved_free(&again);
+	free(text);
+}
+END_TEST
+
 START_TEST(replaced_as_a_whole)
 {
 	char path[128], text[64] = "";
@@ -330,6 +354,7 @@ int main(void)
 	tcase_add_test(t, untrusted);
 	tcase_add_test(t, round_trip);
 	tcase_add_test(t, add_and_remove);
+	tcase_add_test(t, overruled_stay_in_their_file);
 	tcase_add_test(t, replaced_as_a_whole);
 	tcase_add_test(t, two_threads);
 	suite_add_tcase(suite, t);

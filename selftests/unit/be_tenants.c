@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
  * araxd's side of saved limits, with plain folders for cgroups: what is set when.
- * On a tmpfs, which like cgroup2 doesn't use an inode's number again at once.
+ * On a tmpfs, which like cgroup2 doesn't use an inode's number again at once.  Unlike
+ * cgroup2 it tells of the end of a watched folder, but not as long as somebody has it open.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/vfs.h>
+#include <time.h>
 
 #include "daemon/log.h"
 #include "daemon/tenants/tenants.h"
@@ -64,11 +66,39 @@ static void unmake(const char *name)
 	ck_assert_int_eq(rmdir(path), 0);
 }
 
-static bool in_log(const char *text)
+/* As on cgroup2: its watch is not told of that. */
+static int unmake_open(const char *name)
+{
+	char path[256];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s%s", mount, name);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ck_assert_int_ge(fd, 0);
+	unmake(name);
+	return fd;
+}
+
+static unsigned int watches(void)
+{
+	char path[64], line[256];
+	unsigned int n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", tenants_fd(t));
+	f = fopen(path, "r");
+	ck_assert_ptr_nonnull(f);
+	while (fgets(line, sizeof(line), f))
+		n += !strncmp(line, "inotify ", 8);
+	fclose(f);
+	return n;
+}
+
+static unsigned int count_in_log(const char *text)
 {
 	char *all, *from;
 	FILE *f = fopen(log_path, "r");
-	bool found;
+	unsigned int found = 0;
 	size_t n;
 
 	ck_assert_ptr_nonnull(f);
@@ -79,9 +109,17 @@ static bool in_log(const char *text)
 	/* What was cut off before may have left a hole. */
 	for (from = all; from < all + n && !*from; from++)
 		;
-	found = strstr(from, text);
+	while ((from = strstr(from, text))) {
+		found++;
+		from++;
+	}
 	free(all);
 	return found;
+}
+
+static bool in_log(const char *text)
+{
+	return count_in_log(text) > 0;
 }
 
 static void logged(const char *text)
@@ -134,7 +172,7 @@ START_TEST(at_start)
 				  "tenant /none { tasks.max = 1 }\n");
 	be_write(files, "2.conf", "tenant /a { tasks.max = 6 }\n");
 	create();
-	expect("/a 256=7; 1=9;/a 1=6;");
+	expect(" 1=9;/a 256=7;/a 1=6;");
 	ck_assert_uint_eq(tenants_in_force(t), 3);
 	tenants_event(t);
 	expect("");
@@ -168,6 +206,154 @@ START_TEST(appears)
 	make("/a/b/c");
 	tenants_event(t);
 	expect("/a/b/c 1=5;");
+}
+END_TEST
+
+/* Of the old ones' watches nobody is told the end, and nothing may come from them again. */
+START_TEST(parents_come_again)
+{
+	int fds[80], i, n = 0;
+	unsigned int before;
+
+	be_write(files, "1.conf", "tenant /a/b/c { tasks.max = 5 }\n"
+				  "tenant /a/b/d { tasks.max = 6 }\n"
+				  "tenant /a/x { tasks.max = 7 }\n");
+	make("/a");
+	make("/a/b");
+	make("/a/b/c");
+	create();
+	expect("/a/b/c 1=5;");
+	before = watches();
+	for (i = 0; i < 20; i++) {
+		unmake("/a/b/c");
+		fds[n++] = unmake_open("/a/b");
+		if (i % 4 == 1)
+			tenants_event(t);
+		if (i % 2) {
+			fds[n++] = unmake_open("/a");
+			if (i % 4 == 1)
+				tenants_event(t);
+			make("/a");
+		}
+		make("/a/b");
+		if (i % 3 == 1)
+			tenants_event(t);
+		make("/a/b/c");
+		tenants_event(t);
+		expect("/a/b/c 1=5;");
+		ck_assert_uint_eq(tenants_in_force(t), 1);
+		ck_assert_uint_eq(watches(), before);
+	}
+	make("/a/b/d");
+	make("/a/x");
+	tenants_event(t);
+	expect("/a/b/d 1=6;/a/x 1=7;");
+	while (n--)
+		close(fds[n]);
+	tenants_event(t);
+	ck_assert_uint_eq(watches(), before);
+	/* Nor is anything watched for limits that are no more. */
+	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
+	tenants_event(t);
+	expect("/a/b/c 1=max;/a/b/d 1=max;/a/x 1=max;/a 1=5;");
+	tenants_event(t);
+	ck_assert_uint_eq(watches(), before - 2);
+}
+END_TEST
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static unsigned int sets(void)
+{
+	unsigned int n = 0;
+	const char *at;
+
+	for (at = calls; (at = strchr(at, ';')); at++)
+		n++;
+	calls[0] = '\0';
+	return n;
+}
+
+/* Whose cgroup it is makes it anew as fast as he can. */
+START_TEST(paced)
+{
+	unsigned int n = 0, lines;
+	uint64_t from = now_ms(), ms;
+	int wait = -1;
+
+	answer = _i ? -EPERM : 0;
+	be_write(files, "1.conf", "tenant /a { tasks.max = 5 contexts.max = 2 }\n"
+				  "tenant /b { tasks.max = 5 }\n");
+	create();
+	do {
+		make("/a");
+		wait = tenants_event_paced(t);
+		unmake("/a");
+		n += sets();
+	} while (now_ms() - from < 1200);
+	ms = now_ms() - from;
+	/* Two limits, 16 times in 100 ms. */
+	ck_assert_uint_le(n, 2 * 16 * (ms / 100 + 1));
+	lines = count_in_log(_i ? "saved limits can't be set" : "saved limits set");
+	ck_assert_uint_ge(lines, 1);
+	ck_assert_uint_le(lines, ms / 1000 + 1);
+	logged("tenant=/a limits=\"tasks.max=5 contexts.max=2\"");
+	/* Nobody else's are later for that, */
+	make("/b");
+	tenants_event_paced(t);
+	expect("/b 1=5;");
+	unmake("/b");
+	/* and it has its own at last. */
+	make("/a");
+	while ((wait = tenants_event_paced(t)) >= 0) {
+		ck_assert_int_le(wait, 101);
+		usleep((unsigned int)wait * 1000);
+	}
+	ck_assert_uint_ge(sets(), 2);
+	ck_assert_uint_eq(tenants_in_force(t), _i ? 0 : 2);
+}
+END_TEST
+
+/* But who arrives is not served before his limits hold. */
+START_TEST(at_once_when_somebody_arrives)
+{
+	int i;
+
+	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
+	create();
+	for (i = 0; i < 200; i++) {
+		make("/a");
+		tenants_event(t);
+		expect("/a 1=5;");
+		unmake("/a");
+	}
+	/* A machine that is too slow for that has nothing to pace. */
+	for (i = 0; i < 1000 && tenants_event_paced(t) < 0; i++) {
+		make("/a");
+		unmake("/a");
+	}
+	calls[0] = '\0';
+	make("/a");
+	tenants_event(t);
+	expect("/a 1=5;");
+}
+END_TEST
+
+START_TEST(too_deep)
+{
+	make("/a");
+	answer = -ELOOP;
+	be_write(files, "1.conf", "tenant /a { tasks.max = 5 contexts.max = 1 }\n");
+	create();
+	expect("/a 1=5;/a 2=1;");
+	logged("limits=\"tasks.max=5 contexts.max=1\" error=\"the cgroup nests deeper than 32 levels\"");
+	ck_assert_uint_eq(tenants_in_force(t), 0);
 }
 END_TEST
 
@@ -224,7 +410,7 @@ START_TEST(refused_is_tried_again)
 	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
 	create();
 	expect("/a 1=5;");
-	logged("saved limit can't be set");
+	logged("saved limits can't be set");
 	ck_assert_uint_eq(tenants_in_force(t), 0);
 	/* Whatever starts beside it is no reason to say so again. */
 	ck_assert_int_eq(truncate(log_path, 0), 0);
@@ -238,7 +424,7 @@ START_TEST(refused_is_tried_again)
 	not_logged("can't be set");
 	tenants_reload(t);
 	expect("/a 1=5;");
-	logged("saved limit can't be set");
+	logged("saved limits can't be set");
 	answer = 0;
 	tenants_reload(t);
 	expect("/a 1=5;");
@@ -279,6 +465,39 @@ START_TEST(no_folder)
 	be_write(files, "1.conf", "tenant /a { tasks.max = 7 }\n");
 	tenants_event(t);
 	expect("/a 1=7;");
+}
+END_TEST
+
+START_TEST(folder_is_replaced)
+{
+	char other[128], old[128];
+	unsigned int before;
+
+	make("/a");
+	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
+	snprintf(other, sizeof(other), "%s.new", files);
+	snprintf(old, sizeof(old), "%s.old", files);
+	ck_assert_int_eq(mkdir(other, 0755), 0);
+	be_write(other, "1.conf", "tenant /a { tasks.max = 9 }\n");
+	create();
+	expect("/a 1=5;");
+	before = watches();
+	ck_assert_int_eq(rename(files, old), 0);
+	if (_i) {
+		tenants_event(t);
+		expect("/a 1=max;");
+	}
+	ck_assert_int_eq(rename(other, files), 0);
+	tenants_event(t);
+	expect("/a 1=9;");
+	be_write(files, "1.conf", "tenant /a { tasks.max = 10 }\n");
+	tenants_event(t);
+	expect("/a 1=10;");
+	/* The old one is nothing to us any more. */
+	be_write(old, "1.conf", "tenant /a { tasks.max = 11 }\n");
+	tenants_event(t);
+	expect("");
+	ck_assert_uint_eq(watches(), before);
 }
 END_TEST
 
@@ -326,10 +545,15 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, at_start);
 	tcase_add_test(tc, appears);
+	tcase_add_test(tc, parents_come_again);
+	tcase_add_loop_test(tc, paced, 0, 2);
+	tcase_add_test(tc, at_once_when_somebody_arrives);
+	tcase_add_test(tc, too_deep);
 	tcase_add_test(tc, file_changes);
 	tcase_add_test(tc, errors_change_nothing);
 	tcase_add_test(tc, refused_is_tried_again);
 	tcase_add_test(tc, no_folder);
+	tcase_add_loop_test(tc, folder_is_replaced, 0, 2);
 	tcase_add_test(tc, two_threads);
 	suite_add_tcase(suite, tc);
 	return be_main(suite);

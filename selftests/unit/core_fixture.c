@@ -267,12 +267,14 @@ static struct core_timeline *timeline_import(struct core_client *c, int fd, int 
 	return tl;
 }
 
-static int tenant_by_fd(struct core *core, int fd, struct core_tenant **out)
+static int tenant_by_fd(struct core *core, int fd, bool itself, struct core_tenant **out)
 {
 	struct fx *fx = core->link;
 
 	if (fd < 0 || fd > 3)
 		return -EBADF;
+	if (itself && fx->deep)
+		return -ELOOP;
 	core_tenant_hold(core, fx->tenants[fd]);
 	*out = fx->tenants[fd];
 	return 0;

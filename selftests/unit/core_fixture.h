@@ -53,6 +53,7 @@ struct fx {
 	int fail_buffer;
 	int fail_get;
 	bool fail_mediator;
+	bool deep;		/* cgroups nest deeper than tenants */
 	void (*backing)(struct core_buffer *buf);	/* called while one gets its pages */
 	void *stale_ring;	/* a mediator's maps, which outlive its file */
 	u32 head;		/* the mediator's position */

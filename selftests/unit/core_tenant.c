@@ -137,6 +137,16 @@ START_TEST(limit_errors)
 	ck_assert_int_eq(set(fx, 2, ARAX_SET_WEIGHT, 0), -EINVAL);
 	ck_assert_int_eq(set(fx, 2, ARAX_SET_WEIGHT, 10001), -EINVAL);
 	ck_assert_int_eq(set(fx, 2, ARAX_SET_WEIGHT, 10000), 0);
+	/* Whose tenant is an ancestor's has no limits; who looks at it sees that one's. */
+	fx->deep = true;
+	ck_assert_int_eq(set(fx, 2, ARAX_RES_TASKS, 1), -ELOOP);
+	ck_assert_int_eq(set(fx, 2, ARAX_SET_WEIGHT, 7), -ELOOP);
+	ck_assert_int_eq(set(fx, 2, ARAX_SET_DEVICE_TIME, ARAX_LIMIT_MAX), -ELOOP);
+	a.tenant.cgroup_fd = 2;
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_TENANT_QUERY, &a), 0);
+	ck_assert_uint_eq(a.tenant.usage.weight, 10000);
+	memset(&a, 0, sizeof(a));
+	fx->deep = false;
 	ck_assert_int_eq(set(fx, 2, ARAX_SET_DEVICE_TIME, 5), -EINVAL);	/* no period */
 	ck_assert_int_eq(set(fx, 2, ARAX_SET_DEVICE_TIME, ARAX_LIMIT_MAX), 0);
 	a.limit.cgroup_fd = 2;

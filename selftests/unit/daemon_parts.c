@@ -16,6 +16,8 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
@@ -87,6 +89,121 @@ START_TEST(peers_are_who_connected)
 	no_peer = 0;
 	close(pair[0]);
 	close(pair[1]);
+}
+END_TEST
+
+/* A new one, below where cgroup2 is mounted. */
+static bool own_cgroup_make(char *path, size_t size)
+{
+	char line[4096], at[4096];
+	FILE *f = fopen("/proc/mounts", "re");
+	bool found = false;
+
+	ck_assert_ptr_nonnull(f);
+	while (!found && fgets(line, sizeof(line), f))
+		found = sscanf(line, "%*s %4095s cgroup2 ", at) == 1 && strstr(line, " cgroup2 ");
+	fclose(f);
+	snprintf(path, size, "%s/arax-parts-%d", found ? at : "/none", (int)getpid());
+	return !mkdir(path, 0755);
+}
+
+static void cgroup_enter(const char *top, const char *name, pid_t pid)
+{
+	char path[8192], text[16];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s/cgroup.procs", top, name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	ck_assert_int_ge(fd, 0);
+	snprintf(text, sizeof(text), "%d", (int)pid);
+	ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	close(fd);
+}
+
+static struct sockaddr_un parts_name;
+static int parts_go;
+
+static void *connect_when_told(void *arg)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	char c;
+
+	if (read(parts_go, &c, 1) == 1 &&
+	    !connect(fd, (struct sockaddr *)&parts_name, sizeof(parts_name)))
+		pause();
+	_exit(1);
+}
+
+static void connect_without_leader(void)
+{
+	pthread_t thread;
+
+	if (!pthread_create(&thread, NULL, connect_when_told, NULL))
+		pthread_exit(NULL);
+	_exit(1);
+}
+
+static bool has_ended(pid_t pid)
+{
+	char path[64], state = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	f = fopen(path, "re");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(fscanf(f, "%*d (%*[^)]) %c", &state), 1);
+	fclose(f);
+	return state == 'Z';
+}
+
+/* The kernel moves a process whose main thread has ended, but not what stands for that. */
+START_TEST(cgroup_of_who_has_no_main_thread)
+{
+	int p[2], fd, listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	char top[4200], path[4300];
+	struct peer peer;
+	pid_t pid;
+
+	if (!own_cgroup_make(top, sizeof(top))) {
+		printf("skipped: no cgroup can be made here: %s\n", strerror(errno));
+		close(listener);
+		return;
+	}
+	snprintf(path, sizeof(path), "%s/before", top);
+	ck_assert_int_eq(mkdir(path, 0755), 0);
+	snprintf(path, sizeof(path), "%s/after", top);
+	ck_assert_int_eq(mkdir(path, 0755), 0);
+	parts_name.sun_family = AF_UNIX;
+	snprintf(parts_name.sun_path + 1, sizeof(parts_name.sun_path) - 1, "arax-parts-%d",
+		 (int)getpid());
+	ck_assert_int_eq(bind(listener, (struct sockaddr *)&parts_name, sizeof(parts_name)), 0);
+	ck_assert_int_eq(listen(listener, 1), 0);
+	ck_assert_int_eq(pipe(p), 0);
+	parts_go = p[0];
+	pid = fork();
+	if (!pid)
+		connect_without_leader();
+	cgroup_enter(top, "before", pid);
+	while (!has_ended(pid))
+		usleep(1000);
+	cgroup_enter(top, "after", pid);
+	ck_assert_int_eq(write(p[1], "", 1), 1);
+	fd = accept(listener, NULL, NULL);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(identity_peer(fd, &peer), 0);
+	kill(pid, SIGKILL);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	snprintf(path, sizeof(path), "%s/before", top);
+	ck_assert_int_eq(rmdir(path), 0);
+	snprintf(path, sizeof(path), "%s/after", top);
+	ck_assert_int_eq(rmdir(path), 0);
+	ck_assert_int_eq(rmdir(top), 0);
+	ck_assert_str_eq(strrchr(peer.cgroup, '/'), "/after");
+	ck_assert_int_eq(peer.pid, pid);
+	close(fd);
+	close(listener);
+	close(p[0]);
+	close(p[1]);
 }
 END_TEST
 
@@ -274,14 +391,19 @@ static void tenant_put(struct core_tenant *t)
 	core_mutex_unlock(&core->lock);
 }
 
-static int by_fd(int fd, struct core_tenant **t)
+static int by_fd_as(int fd, bool itself, struct core_tenant **t)
 {
 	int err;
 
 	core_mutex_lock(&core->lock);
-	err = identity_tenant_by_fd(ident, core, fd, t);
+	err = identity_tenant_by_fd(ident, core, fd, itself, t);
 	core_mutex_unlock(&core->lock);
 	return err;
+}
+
+static int by_fd(int fd, struct core_tenant **t)
+{
+	return by_fd_as(fd, false, t);
 }
 
 static int cgroup_open(const char *path)
@@ -416,6 +538,16 @@ START_TEST(no_escape_by_path)
 	for (i = 0; i < 40; i++) {
 		strcat(path, "/d");
 		id[i + 1] = cgroup_make(path);
+		fd = cgroup_open(path);
+		/* With the root it is the one after the next. */
+		if (i + 2 > CORE_TENANT_DEPTH) {
+			ck_assert_int_eq(by_fd_as(fd, true, &t), -ELOOP);
+		} else {
+			ck_assert_int_eq(by_fd_as(fd, true, &t), 0);
+			ck_assert_uint_eq(t->id, id[i + 1]);
+			tenant_put(t);
+		}
+		close(fd);
 	}
 	t = tenant_at(path);
 	ck_assert_uint_eq(t->id, id[CORE_TENANT_DEPTH - 1]);
@@ -425,6 +557,20 @@ START_TEST(no_escape_by_path)
 	close(fd);
 	tenant_put(t);
 	tenant_put(t);
+	/* Nor by the name of one that has gone, as deep as there are any. */
+	path[2 * (CORE_TENANT_DEPTH - 1)] = '\0';
+	fd = cgroup_open(path);
+	for (i = 40; i >= CORE_TENANT_DEPTH - 1; i--) {
+		memset(path, 0, sizeof(path));
+		while (strlen(path) < 2 * (size_t)i)
+			strcat(path, "/d");
+		cgroup_drop(path);
+	}
+	cgroup_make("/a");	/* so that the number is not given again */
+	cgroup_make(path);
+	ck_assert_int_eq(by_fd(fd, &t), -ENOENT);
+	close(fd);
+	cgroup_drop("/a");
 	for (end = path + strlen(path); end > path; end -= 2, *end = '\0')
 		cgroup_drop(path);
 	cgroups_close();
@@ -1696,6 +1842,7 @@ int main(void)
 	tcase_add_test(t, trace_names_all_successors);
 	tcase_add_test(t, trace_is_its_owners);
 	tcase_add_test(t, peers_are_who_connected);
+	tcase_add_test(t, cgroup_of_who_has_no_main_thread);
 	tcase_add_test(t, holdings_are_parted);
 	tcase_add_test(t, what_came_unasked_counts);
 	tcase_add_test(t, what_is_given_back_later_makes_room_at_once);
