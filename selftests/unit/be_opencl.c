@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The OpenCL backend on a real driver: memory, kernels, errors. */
 #include <dirent.h>
+#include <ftw.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stddef.h>
@@ -1240,6 +1241,78 @@ START_TEST(cache_without_room)
 }
 END_TEST
 
+static unsigned int nr_counted;
+
+static int count_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	nr_counted += type == FTW_F;
+	return 0;
+}
+
+/* Files that PoCL has in its folder. */
+static unsigned int count_pocl_files(void)
+{
+	nr_counted = 0;
+	ck_assert_int_eq(nftw(getenv("POCL_CACHE_DIR"), count_one, 16, FTW_PHYS), 0);
+	return nr_counted;
+}
+
+static const struct {
+	bool several_users;
+	const char *options, *variable;
+	bool specializes;
+} specializations[] = {
+	{ false, "", NULL, true },
+	{ true, "", NULL, false },
+	{ true, ", \"specialize=auto\"", NULL, false },
+	{ true, ", \"specialize=yes\"", NULL, true },
+	{ false, ", \"specialize=no\"", NULL, false },
+	{ true, "", "1", true },
+	{ false, "", "0", false },
+};
+
+/* What one user launches is compiled in a process that others use only where it is their own. */
+START_TEST(sizes_of_groups)
+{
+	char path[80], options[80];
+	unsigned int before;
+	struct device *dev;
+	void *k;
+
+	/* PoCL's alone, of this test alone. */
+	snprintf(path, sizeof(path), "%s/pocl", folder);
+	ck_assert_int_eq(mkdir(path, 0700), 0);
+	setenv("POCL_CACHE_DIR", path, 1);
+	unsetenv("POCL_WORK_GROUP_SPECIALIZATION");
+	if (specializations[_i].variable)
+		setenv("POCL_WORK_GROUP_SPECIALIZATION", specializations[_i].variable, 1);
+	several_users = specializations[_i].several_users;
+	snprintf(options, sizeof(options), "\"platforms=Portable Computing Language\"%s",
+		 specializations[_i].options);
+	if (open_opencl(options) == -ENODEV) {
+		be_skip("sizes_of_groups", "PoCL is not among the OpenCL drivers");
+		return;
+	}
+	be_write(folder, "k.cl", kernels);
+	dev = devices_at(devices, 0);
+	k = load(dev, "groups", GROUPS);
+	before = count_pocl_files();
+	for (uint32_t items = 1; items <= 5; items++) {
+		uint32_t out[15] = { 0 };
+		struct arax_launch_range r = range(out, sizeof(out));
+
+		ck_assert_int_eq(launch(dev, k, 0, 3, items, &r, 1, NULL, 0), 0);
+		for (uint32_t i = 0; i < 15; i++)
+			ck_assert_uint_eq(out[i], i < 3 * items ? i : 0);
+	}
+	if (specializations[_i].specializes)
+		ck_assert_uint_ge(count_pocl_files(), before + 5);
+	else
+		ck_assert_uint_eq(count_pocl_files(), before);
+	device_kernel_unload(dev, k);
+}
+END_TEST
+
 START_TEST(cache_is_bounded)
 {
 	char command[512];
@@ -1272,7 +1345,8 @@ static const struct {
 	{ "cache=no", 0 }, { "nonsense=1", -ENOENT }, { "devices=", -EINVAL },
 	{ "probe-seconds=600", 0 }, { "probe-seconds=0", -EINVAL }, { "probe-seconds=3601", -EINVAL },
 	{ "compile-seconds=3600", 0 }, { "compile-seconds=0", -EINVAL },
-	{ "compile-seconds=3601", -EINVAL },
+	{ "compile-seconds=3601", -EINVAL }, { "specialize=auto", 0 }, { "specialize=yes", 0 },
+	{ "specialize=no", 0 }, { "specialize=1", -EINVAL },
 };
 
 START_TEST(options_are_checked)
@@ -1824,6 +1898,8 @@ int main(void)
 	tcase_add_test(t, built_is_read_again);
 	tcase_add_test(t, tables_are_anybodys);
 	tcase_add_test(t, cache_is_bounded);
+	tcase_add_loop_test(much, sizes_of_groups, 0,
+			    sizeof(specializations) / sizeof(specializations[0]));
 	tcase_add_loop_test(t, options_are_checked, 0, sizeof(options) / sizeof(options[0]));
 	tcase_add_loop_test(t, patterns_choose, 0, 2);
 	tcase_add_test(t, no_driver);

@@ -58,6 +58,8 @@
 /* Behind the number of launches under way: that of all that began, so that both are one word. */
 #define OPENCL_LAUNCH		(1ull << 32)
 
+enum opencl_specialize { OPENCL_SPECIALIZE_AUTO, OPENCL_SPECIALIZE_YES, OPENCL_SPECIALIZE_NO };
+
 /* What araxd.conf says. */
 struct opencl_options {
 	char platforms[64], devices[64];	/* patterns */
@@ -66,6 +68,7 @@ struct opencl_options {
 	uint32_t log_lines;			/* at most, of what a compiler says */
 	uint32_t lanes;
 	bool zero_copy;
+	enum opencl_specialize specialize;
 	uint64_t memory;			/* cap; 0: what the device has */
 	uint32_t probe_seconds;			/* that discovery may take */
 	uint32_t compile_seconds;		/* that one source may take */
