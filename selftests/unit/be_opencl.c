@@ -264,6 +264,45 @@ START_TEST(device_ranges)
 }
 END_TEST
 
+/* Copies of odd ranges are the device's memory, too; without room there they are made elsewhere. */
+START_TEST(odd_ranges_are_accounted)
+{
+	struct device *dev = open_one("\"zero-copy=no\", \"memory=1M\"");
+	void *inc = load(dev, "inc", INC);
+	const uint32_t bytes = 600 << 10;
+	int32_t *host = calloc(1, bytes);
+	struct arax_launch_range r[1];
+	struct arax_launch l = {
+		.size = sizeof(l), .nr_ranges = 1, .grid = { 3, 1, 1 }, .block = { 2, 1, 1 },
+		.group_end = 3, .ranges = r,
+	};
+	struct arax_backend_run run = { .size = sizeof(run), .kernel = inc, .launch = &l, .name = "test" };
+	struct arax_backend_done done;
+	uint64_t a, b;
+
+	ck_assert_int_eq(device_alloc(dev, bytes, 0, &a), 0);
+	ck_assert_int_eq(device_copy_in(dev, 0, a, host, bytes), 0);
+	r[0] = device_range(a + 4, 400 << 10);
+	/* Until it is over. */
+	ck_assert_int_eq(device_submit(dev, &run, 7), 0);
+	ck_assert_int_eq(device_alloc(dev, 100 << 10, 0, &b), -ENOMEM);
+	ck_assert_int_eq(device_wait(dev, 0, &done), 0);
+	ck_assert_int_eq(done.result, 0);
+	ck_assert_int_eq(device_alloc(dev, 424 << 10, 0, &b), 0);
+	/* Full. */
+	ck_assert_int_eq(launch(dev, inc, 0, 3, 2, r, 1, NULL, 0), 0);
+	device_free(dev, b);
+	ck_assert_int_eq(device_alloc(dev, 424 << 10, 0, &b), 0);
+	ck_assert_int_eq(device_copy_out(dev, 0, host, a, bytes), 0);
+	for (uint32_t i = 0; i < bytes / 4; i++)
+		ck_assert_int_eq(host[i], i >= 1 && i <= (400u << 10) / 4 ? 2 : 0);
+	device_free(dev, a);
+	device_free(dev, b);
+	device_kernel_unload(dev, inc);
+	free(host);
+}
+END_TEST
+
 /* Wherever a range begins, and however little of it a kernel writes. */
 START_TEST(what_no_kernel_wrote_stays)
 {
@@ -1872,6 +1911,7 @@ int main(void)
 	tcase_add_test(t, pages_change_behind_an_address);
 	tcase_add_test(t, device_memory);
 	tcase_add_test(t, device_ranges);
+	tcase_add_test(t, odd_ranges_are_accounted);
 	tcase_add_test(t, what_no_kernel_wrote_stays);
 	tcase_add_test(t, odd_ranges_that_overlap);
 	tcase_add_test(t, odd_ranges_go_back_as_far_as_written);

@@ -157,7 +157,8 @@ struct opencl_before {
  * @last:	whichever comes last behind @event and is waited for, if anything; else NULL
  * @mems:	made for this launch; NULL: not ours
  * @staged:	ranges that begin, at @data, where no buffer may: @bytes copied in from @offset of
- *		@own and @back back, which @came and @went tell of
+ *		@own and @back back, which @came and @went tell of.  @accounted: they count as
+ *		the device's memory
  * @number, @alone: of all that the device has begun; none was under way then, on a device that was
  *		there
  * @suspect:	the device was lost as this one, alone, was submitted
@@ -189,7 +190,7 @@ struct opencl_launch {
 		cl_mem own, temporary;
 		cl_event came, went;
 		uint64_t offset, bytes, back;
-		bool release_own;
+		bool release_own, accounted;
 	} staged[PARAMS_MAX];
 };
 
@@ -387,6 +388,9 @@ int opencl_copy_peer(struct opencl_device *d, uint64_t to, struct opencl_device 
 /* The buffer that holds a range, and where in it.  -EFAULT: none does. */
 int opencl_find_memory(struct opencl_device *d, uint64_t address, uint64_t bytes, cl_mem *mem,
 		       uint64_t *offset);
+/* Beside what opencl_alloc() gives.  -ENOMEM: more than the device has, or may have. */
+int opencl_account(struct opencl_device *d, uint64_t bytes);
+void opencl_unaccount(struct opencl_device *d, uint64_t bytes);
 /* (nobody else is there) Whatever is allocated goes. */
 void opencl_memory_drop(struct opencl_device *d);
 
