@@ -220,7 +220,7 @@ struct opencl_device {
 	char name[64];
 	char make[64];
 	char bus[16];		/* its PCI address; empty: not known */
-	char key[768];		/* platform, device and versions, for the cache */
+	char key[1024];		/* platform, device, driver and versions, for the cache */
 	bool has_il, has_arg_info, host_unified, is_gpu;
 	bool follows;		/* see opencl_after_works() */
 	_Atomic uint32_t asked;	/* times that the driver will call back (after.c) */
