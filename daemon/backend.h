@@ -70,6 +70,8 @@
  *		task: what was wrong, the limit, what to do.  Each time; the last one counts.
  *		At most 255 bytes of it go on.  Of run, submit and wait, and for the log of
  *		kernel_load and config; nobody reads it after others
+ * @shared:	1: it serves programs of several users.  What one of them has the device do in this
+ *		process, the others may have to wait for
  *
  * It lives as long as the process.
  */
@@ -78,7 +80,14 @@ struct arax_backend_host {
 	uint32_t api_version;
 	void (*log)(int level, const char *plugin, const char *text);
 	void (*explain)(const char *text);
+	uint32_t shared;
+	uint32_t reserved;
 };
+
+/* Whether @field is there: not in an older araxd's. */
+#define ARAX_HOST_HAS(host, field)						\
+	((host)->struct_size >= offsetof(struct arax_backend_host, field) +	\
+				sizeof((host)->field))
 
 /**
  * struct arax_backend_info - what a device is

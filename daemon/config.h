@@ -75,6 +75,7 @@ struct config {
 	struct {
 		bool check_access;	/* report kernels that do not keep to the access they declare */
 	} debug;
+	bool shared;			/* no --user: programs of several users are served */
 	bool kinds;			/* --kind has said which ones: others are left out */
 	size_t nr_backends;
 	struct config_plugin *backends;

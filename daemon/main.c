@@ -75,6 +75,7 @@ static int load_config(struct daemon *d)
 		return err;
 	}
 	d->configured = true;
+	d->config.shared = !d->options.user;
 	if (d->options.kinds) {
 		err = config_kinds(&d->config, d->options.kinds, error, sizeof(error));
 		if (err) {

@@ -470,6 +470,7 @@ int devices_open(const struct config *config, struct devices **devices)
 
 	if (!d)
 		return -ENOMEM;
+	backend_plugins_shared(config->shared);
 	d->backends = calloc(config->nr_backends + 1, sizeof(*d->backends));
 	d->filters = calloc(config->nr_filters + 1, sizeof(*d->filters));
 	if (!d->backends || !d->filters)

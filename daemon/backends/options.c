@@ -14,7 +14,7 @@ static int wanted(const struct arax_backend_host *araxd, const char *fmt, ...)
 	va_list ap;
 
 	/* A worker's has nobody to tell. */
-	if (araxd->struct_size < sizeof(*araxd) || !araxd->explain)
+	if (!ARAX_HOST_HAS(araxd, explain) || !araxd->explain)
 		return -EINVAL;
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);

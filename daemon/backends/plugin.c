@@ -52,12 +52,22 @@ static void host_explain(const char *text)
 	reason_set("%s", text);
 }
 
-static const struct arax_backend_host host = {
+static struct arax_backend_host host = {
 	.struct_size = sizeof(host),
 	.api_version = ARAX_BACKEND_API,
 	.log = host_log,
 	.explain = host_explain,
 };
+
+void backend_plugins_shared(bool shared)
+{
+	host.shared = shared;
+}
+
+bool backend_plugins_are_shared(void)
+{
+	return host.shared;
+}
 
 /* @fd becomes the library's, or is closed. */
 static int load_symbol(int fd, const char *symbol, void **library, void **init, char *why,

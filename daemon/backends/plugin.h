@@ -5,6 +5,7 @@
 #ifndef ARAX_DAEMON_BACKENDS_PLUGIN_H
 #define ARAX_DAEMON_BACKENDS_PLUGIN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "daemon/backend.h"
@@ -21,6 +22,10 @@ struct filter_plugin {
 	void *library;
 	int fd;
 };
+
+/* Before any is loaded: whether programs of several users will be served; else not. */
+void backend_plugins_shared(bool shared);
+bool backend_plugins_are_shared(void);
 
 /*
  * -EINVAL: not this ABI, too short, a mandatory call is absent, or another name

@@ -110,6 +110,7 @@ static int set_kernel(struct module *m, uint32_t i, const struct arax_module_ker
 	to->index = KERNEL_NO_INDEX;
 	to->serial = next_serial();
 	to->image = m->kernels[0].serial;
+	to->in_image = m->nr_kernels;
 	to->kinds = 1u << kind;
 	to->addressing = KERNEL_ADDRESSING_DATA;
 	to->split = k.flags & ARAX_MODULE_SPLIT;

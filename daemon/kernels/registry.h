@@ -59,6 +59,7 @@ struct kernel {
 	enum kernel_addressing addressing;
 	bool split;		/* work-groups may run at once */
 	uint64_t image;		/* if foreign: a serial number of what it is in; 0: it is alone there */
+	uint32_t in_image;	/* if foreign: how many are; 0: it is alone there */
 	bool foreign;		/* a program's code: addressing is data, index KERNEL_NO_INDEX */
 	uint64_t owner;		/* of foreign: only those of one owner share a process; 0: none do */
 	struct signature sig;	/* name, canonical text, arax_signature */

@@ -237,13 +237,14 @@ void pool_keep_for(const struct runner_task *t)
 		pool_keep_no_more(this_lane);
 }
 
-static struct worker *take_kept(const struct runner *r, const struct worker_key *key)
+static struct worker *take_kept(const struct runner *r, const struct runner_task *t,
+				const struct worker_key *key)
 {
 	struct worker *w = this_lane && this_lane->runner == r ? this_lane->kept : NULL;
 
 	if (!w)
 		return NULL;
-	if (!same_key(worker_key(w), key) || !worker_usable(w)) {
+	if (!same_key(worker_key(w), key) || !worker_usable(w) || !worker_has_room(w, t)) {
 		pool_keep_no_more(this_lane);
 		return NULL;
 	}
@@ -251,13 +252,14 @@ static struct worker *take_kept(const struct runner *r, const struct worker_key 
 	return w;
 }
 
-/* (locked) An idle one of that key; those of it that are of no use any more go. */
-static struct worker *take_idle(struct runner *r, const struct worker_key *key)
+/* (locked) An idle one of that key; those of it that are of no use any more, or not for this, go. */
+static struct worker *take_idle(struct runner *r, const struct runner_task *t,
+				const struct worker_key *key)
 {
 	struct worker *w;
 
 	while ((w = find_idle(r, key))) {
-		if (worker_usable(w)) {
+		if (worker_usable(w) && worker_has_room(w, t)) {
 			if (worker_link(w)->awake)
 				note_unpaid(r, w);
 			worker_link(w)->busy = true;
@@ -286,9 +288,10 @@ static int await_room(struct runner *r, uint64_t deadline_ns)
  * (locked) A worker of that key, or *@worker NULL and a place for one that is to be started.
  * Where all places are taken by others that are busy, it waits.
  */
-static int take_place(struct runner *r, const struct worker_key *key, uint64_t deadline_ns,
-		      struct runner_turn *turn, struct worker **worker)
+static int take_place(struct runner *r, const struct runner_task *t, const struct worker_key *key,
+		      uint64_t deadline_ns, struct worker **worker)
 {
+	struct runner_turn *turn = t->turn;
 	struct worker *old;
 	int err;
 
@@ -296,7 +299,7 @@ static int take_place(struct runner *r, const struct worker_key *key, uint64_t d
 	if (turn)
 		atomic_store(&turn->pool, r);
 
-	while (!(*worker = take_idle(r, key)) && r->nr_workers >= r->max_workers) {
+	while (!(*worker = take_idle(r, t, key)) && r->nr_workers >= r->max_workers) {
 		old = find_idle(r, NULL);
 		if (old) {
 			unlink_worker(r, old);
@@ -332,7 +335,7 @@ int pool_take(struct runner *r, struct runner_task *t, struct worker **worker)
 {
 	const struct worker_key key = key_of(r, t);
 	uint64_t deadline = t->deadline_ns;
-	struct worker *w = take_kept(r, &key);
+	struct worker *w = take_kept(r, t, &key);
 	int err;
 
 	if (w)
@@ -340,7 +343,7 @@ int pool_take(struct runner *r, struct runner_task *t, struct worker **worker)
 	if (!deadline && t->most_ns)
 		deadline = now_ns() + t->most_ns;
 	pthread_mutex_lock(&r->lock);
-	err = take_place(r, &key, deadline, t->turn, &w);
+	err = take_place(r, t, &key, deadline, &w);
 	if (!err)
 		t->unpaid_ns += take_debt(r, &key);
 	pthread_mutex_unlock(&r->lock);

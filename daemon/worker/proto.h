@@ -50,6 +50,7 @@ enum worker_role {
 /* Where these last two may keep files. */
 #define WORKER_SCRATCH		"/tmp"
 #define WORKER_SCRATCH_BYTES	(64u << 20)
+#define WORKER_SCRATCH_FILES	8192u	/* and folders */
 
 #define WORKER_BUILT_MAX	(16u << 20)	/* bytes of what one image is compiled to */
 

@@ -334,8 +334,8 @@ static void make_texts(struct texts *t, const struct spawn *s, bool root)
 	snprintf(t->role, sizeof(t->role), "%d", (int)s->role);
 	snprintf(t->uid_map, sizeof(t->uid_map), "%u %u 1", uid, uid);
 	snprintf(t->gid_map, sizeof(t->gid_map), "%u %u 1", gid, gid);
-	snprintf(t->scratch, sizeof(t->scratch), "size=%u,nr_inodes=8192,mode=0700,uid=%u,gid=%u",
-		 WORKER_SCRATCH_BYTES, uid, gid);
+	snprintf(t->scratch, sizeof(t->scratch), "size=%u,nr_inodes=%u,mode=0700,uid=%u,gid=%u",
+		 WORKER_SCRATCH_BYTES, WORKER_SCRATCH_FILES, uid, gid);
 }
 
 pid_t spawn_worker(const struct spawn *s)

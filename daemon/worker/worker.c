@@ -38,6 +38,11 @@
 #define SPIN_ROUNDS		4000	/* about 20 us */
 #define FOREIGN_MAY_KEEP	(256ull << 20)	/* a new worker costs less than to fill that */
 
+struct scratch {
+	uint64_t bytes;
+	uint64_t files;
+};
+
 struct worker {
 	struct worker_link link;
 	struct worker_key key;
@@ -56,6 +61,7 @@ struct worker {
 	struct idmap buffers, kernels, images;	/* what the worker has */
 	struct worker_cgroup *cgroup;	/* NULL: it is in ours */
 	uint64_t dropped;		/* bytes of buffers that it was told to unmap */
+	struct scratch scratch;		/* that it has taken for what it was given */
 };
 
 const struct worker_key *worker_key(const struct worker *w)
@@ -749,11 +755,71 @@ static int check_ranges(const struct runner_task *t)
 	return 0;
 }
 
+/* PoCL's: a kernel has its object and two folders; an image beside that its program, which is folders, too. */
+#define KERNEL_FILES	3
+#define IMAGE_FILES	8
+#define FILE_BYTES	4096u	/* a last page, of which little is used */
+
+/* Who has room for one more has it whatever that is. */
+_Static_assert(WORKER_BUILT_MAX + ARAX_MODULE_MAX_KERNELS * FILE_BYTES <= WORKER_SCRATCH_BYTES / 2, "");
+_Static_assert(ARAX_MODULE_MAX_KERNELS * KERNEL_FILES + IMAGE_FILES <= WORKER_SCRATCH_FILES / 2, "");
+
+/* The registry's descriptors stay what they are. */
+static uint64_t image_number(const struct kernel *k, const struct kernel_impl *impl)
+{
+	return !k->foreign ? (uint64_t)impl->fd + 1 : k->image ? k->image : k->serial;
+}
+
+static int image_fd(const struct runner_task *t, const struct kernel_impl *impl)
+{
+	return t->image ? t->image - 1 : impl->fd;
+}
+
+/*
+ * What a driver comes to have in its worker's folder for a kernel that is new there.  PoCL unpacks
+ * all that was built to files, with the first kernel of an image those of all.
+ */
+static struct scratch scratch_for(const struct worker *w, const struct runner_task *t,
+				  const struct kernel_impl *impl)
+{
+	const struct kernel *k = t->kernel;
+	bool known = idmap_get(&w->images, image_number(k, impl));
+	uint64_t kernels = known ? !k->in_image : k->in_image ?: 1;
+	struct scratch s = { kernels * FILE_BYTES, kernels * KERNEL_FILES };
+	struct stat st;
+
+	if (known)
+		return s;
+	s.files += IMAGE_FILES;
+	if (!fstat(image_fd(t, impl), &st))
+		s.bytes += (uint64_t)st.st_size;
+	return s;
+}
+
+/* By half of it: how much a driver takes is its affair. */
+bool worker_has_room(struct worker *w, const struct runner_task *t)
+{
+	const struct kernel_impl *impl = kernel_impl(t->kernel, w->kind);
+	struct scratch s = { 0 };
+
+	if (w->key.role != WORKER_OPENCL || !impl)
+		return true;
+	pthread_mutex_lock(&w->lock);
+	if (w->images.used && !idmap_get(&w->kernels, t->kernel->serial)) {
+		s = scratch_for(w, t, impl);
+		s.bytes += w->scratch.bytes;
+		s.files += w->scratch.files;
+	}
+	pthread_mutex_unlock(&w->lock);
+	return s.bytes <= WORKER_SCRATCH_BYTES / 2 && s.files <= WORKER_SCRATCH_FILES / 2;
+}
+
 /* See that the worker has the kernel and the buffers.  Under the lock. */
 static int supply(struct worker *w, const struct runner_task *t, struct worker_time *time)
 {
 	const struct kernel *k = t->kernel;
 	struct worker_msg msg;
+	struct scratch s;
 	bool known;
 	int err = 0;
 
@@ -766,17 +832,20 @@ static int supply(struct worker *w, const struct runner_task *t, struct worker_t
 		msg.type = WORKER_MSG_KERNEL;
 		msg.id = k->serial;
 		msg.flags = k->split ? WORKER_KERNEL_SPLIT : 0;
-		/* The registry's descriptors stay what they are. */
-		msg.bytes = !k->foreign ? (uint64_t)impl->fd + 1 : k->image ? k->image : k->serial;
+		msg.bytes = image_number(k, impl);
 		set_words(msg.symbol, sizeof(msg.symbol), impl->symbol);
 		set_words(msg.text, sizeof(msg.text), k->sig.text);
 		known = idmap_get(&w->images, msg.bytes);
+		if (w->key.role == WORKER_OPENCL) {
+			s = scratch_for(w, t, impl);
+			w->scratch.bytes += s.bytes;
+			w->scratch.files += s.files;
+		}
 		err = idmap_put(&w->kernels, k->serial, w);
 		if (!err)
 			err = idmap_put(&w->images, msg.bytes, w);
 		if (!err)
-			err = send_waiting(w, &msg, known ? -1 : t->image ? t->image - 1 : impl->fd,
-					   time);
+			err = send_waiting(w, &msg, known ? -1 : image_fd(t, impl), time);
 	}
 	for (uint32_t i = 0; !err && i < t->launch.nr_ranges; i++) {
 		const struct runner_buffer *b = &t->buffers[i];

@@ -136,6 +136,11 @@ bool worker_stale(const struct worker *w);
 
 /* Can it take another launch?  False: stop it and start another. */
 bool worker_usable(struct worker *w);
+/*
+ * Likewise, of this one: what its driver keeps in files of each kernel that it was given has an end.
+ * An idle worker's.
+ */
+bool worker_has_room(struct worker *w, const struct runner_task *t);
 
 /* With @cores for a split kernel.  Returns the result; *fate says what became of it. */
 int worker_run(struct worker *w, const struct runner_task *t, uint32_t cores,

@@ -18,6 +18,7 @@
 static struct config config;
 static struct devices *devices;
 static char folder[64];		/* kernels, the cache, the log */
+static bool several_users;	/* are served, as far as backends are told */
 
 /* With this alone as the configuration. */
 static inline int open_devices(const char *text)
@@ -26,6 +27,7 @@ static inline int open_devices(const char *text)
 
 	ck_assert_msg(!config_parse(&config, "test", text, strlen(text), error, sizeof(error)), "%s",
 		      error);
+	config.shared = several_users;
 	return devices_open(&config, &devices);
 }
 

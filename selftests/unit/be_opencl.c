@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The OpenCL backend on a real driver: memory, kernels, errors. */
 #include <dirent.h>
+#include <ftw.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stddef.h>
@@ -260,6 +261,45 @@ START_TEST(device_ranges)
 	device_kernel_unload(dev, add);
 	free(host);
 	free(want);
+}
+END_TEST
+
+/* Copies of odd ranges are the device's memory, too; without room there they are made elsewhere. */
+START_TEST(odd_ranges_are_accounted)
+{
+	struct device *dev = open_one("\"zero-copy=no\", \"memory=1M\"");
+	void *inc = load(dev, "inc", INC);
+	const uint32_t bytes = 600 << 10;
+	int32_t *host = calloc(1, bytes);
+	struct arax_launch_range r[1];
+	struct arax_launch l = {
+		.size = sizeof(l), .nr_ranges = 1, .grid = { 3, 1, 1 }, .block = { 2, 1, 1 },
+		.group_end = 3, .ranges = r,
+	};
+	struct arax_backend_run run = { .size = sizeof(run), .kernel = inc, .launch = &l, .name = "test" };
+	struct arax_backend_done done;
+	uint64_t a, b;
+
+	ck_assert_int_eq(device_alloc(dev, bytes, 0, &a), 0);
+	ck_assert_int_eq(device_copy_in(dev, 0, a, host, bytes), 0);
+	r[0] = device_range(a + 4, 400 << 10);
+	/* Until it is over. */
+	ck_assert_int_eq(device_submit(dev, &run, 7), 0);
+	ck_assert_int_eq(device_alloc(dev, 100 << 10, 0, &b), -ENOMEM);
+	ck_assert_int_eq(device_wait(dev, 0, &done), 0);
+	ck_assert_int_eq(done.result, 0);
+	ck_assert_int_eq(device_alloc(dev, 424 << 10, 0, &b), 0);
+	/* Full. */
+	ck_assert_int_eq(launch(dev, inc, 0, 3, 2, r, 1, NULL, 0), 0);
+	device_free(dev, b);
+	ck_assert_int_eq(device_alloc(dev, 424 << 10, 0, &b), 0);
+	ck_assert_int_eq(device_copy_out(dev, 0, host, a, bytes), 0);
+	for (uint32_t i = 0; i < bytes / 4; i++)
+		ck_assert_int_eq(host[i], i >= 1 && i <= (400u << 10) / 4 ? 2 : 0);
+	device_free(dev, a);
+	device_free(dev, b);
+	device_kernel_unload(dev, inc);
+	free(host);
 }
 END_TEST
 
@@ -1118,6 +1158,32 @@ START_TEST(cache_is_used_and_mended)
 }
 END_TEST
 
+static bool mended_driver;
+
+/* Instead of the C library's: shared objects are newer than they are. */
+int stat(const char *restrict path, struct stat *restrict st)
+{
+	int err = fstatat(AT_FDCWD, path, st, 0);
+
+	if (!err && mended_driver && strstr(path, ".so"))
+		st->st_mtim.tv_sec++;
+	return err;
+}
+
+/* Its version is the same. */
+START_TEST(cache_of_a_driver_that_was_mended)
+{
+	open_one("");
+	load_expecting("compiled for");
+	load_expecting("from the cache");
+	close_devices();
+	mended_driver = true;
+	open_one("");
+	load_expecting("compiled for");
+	load_expecting("from the cache");
+}
+END_TEST
+
 /* However that is written. */
 static const char *const includings[] = {
 	"# include \"%s\"", "#/**/include \"%s\"", "#\\\ninclude \"%s\"", "#inc\\ \r\nlude \"%s\"",
@@ -1240,6 +1306,78 @@ START_TEST(cache_without_room)
 }
 END_TEST
 
+static unsigned int nr_counted;
+
+static int count_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	nr_counted += type == FTW_F;
+	return 0;
+}
+
+/* Files that PoCL has in its folder. */
+static unsigned int count_pocl_files(void)
+{
+	nr_counted = 0;
+	ck_assert_int_eq(nftw(getenv("POCL_CACHE_DIR"), count_one, 16, FTW_PHYS), 0);
+	return nr_counted;
+}
+
+static const struct {
+	bool several_users;
+	const char *options, *variable;
+	bool specializes;
+} specializations[] = {
+	{ false, "", NULL, true },
+	{ true, "", NULL, false },
+	{ true, ", \"specialize=auto\"", NULL, false },
+	{ true, ", \"specialize=yes\"", NULL, true },
+	{ false, ", \"specialize=no\"", NULL, false },
+	{ true, "", "1", true },
+	{ false, "", "0", false },
+};
+
+/* What one user launches is compiled in a process that others use only where it is their own. */
+START_TEST(sizes_of_groups)
+{
+	char path[80], options[80];
+	unsigned int before;
+	struct device *dev;
+	void *k;
+
+	/* PoCL's alone, of this test alone. */
+	snprintf(path, sizeof(path), "%s/pocl", folder);
+	ck_assert_int_eq(mkdir(path, 0700), 0);
+	setenv("POCL_CACHE_DIR", path, 1);
+	unsetenv("POCL_WORK_GROUP_SPECIALIZATION");
+	if (specializations[_i].variable)
+		setenv("POCL_WORK_GROUP_SPECIALIZATION", specializations[_i].variable, 1);
+	several_users = specializations[_i].several_users;
+	snprintf(options, sizeof(options), "\"platforms=Portable Computing Language\"%s",
+		 specializations[_i].options);
+	if (open_opencl(options) == -ENODEV) {
+		be_skip("sizes_of_groups", "PoCL is not among the OpenCL drivers");
+		return;
+	}
+	be_write(folder, "k.cl", kernels);
+	dev = devices_at(devices, 0);
+	k = load(dev, "groups", GROUPS);
+	before = count_pocl_files();
+	for (uint32_t items = 1; items <= 5; items++) {
+		uint32_t out[15] = { 0 };
+		struct arax_launch_range r = range(out, sizeof(out));
+
+		ck_assert_int_eq(launch(dev, k, 0, 3, items, &r, 1, NULL, 0), 0);
+		for (uint32_t i = 0; i < 15; i++)
+			ck_assert_uint_eq(out[i], i < 3 * items ? i : 0);
+	}
+	if (specializations[_i].specializes)
+		ck_assert_uint_ge(count_pocl_files(), before + 5);
+	else
+		ck_assert_uint_eq(count_pocl_files(), before);
+	device_kernel_unload(dev, k);
+}
+END_TEST
+
 START_TEST(cache_is_bounded)
 {
 	char command[512];
@@ -1272,7 +1410,8 @@ static const struct {
 	{ "cache=no", 0 }, { "nonsense=1", -ENOENT }, { "devices=", -EINVAL },
 	{ "probe-seconds=600", 0 }, { "probe-seconds=0", -EINVAL }, { "probe-seconds=3601", -EINVAL },
 	{ "compile-seconds=3600", 0 }, { "compile-seconds=0", -EINVAL },
-	{ "compile-seconds=3601", -EINVAL },
+	{ "compile-seconds=3601", -EINVAL }, { "specialize=auto", 0 }, { "specialize=yes", 0 },
+	{ "specialize=no", 0 }, { "specialize=1", -EINVAL },
 };
 
 START_TEST(options_are_checked)
@@ -1798,6 +1937,7 @@ int main(void)
 	tcase_add_test(t, pages_change_behind_an_address);
 	tcase_add_test(t, device_memory);
 	tcase_add_test(t, device_ranges);
+	tcase_add_test(t, odd_ranges_are_accounted);
 	tcase_add_test(t, what_no_kernel_wrote_stays);
 	tcase_add_test(t, odd_ranges_that_overlap);
 	tcase_add_test(t, odd_ranges_go_back_as_far_as_written);
@@ -1818,12 +1958,15 @@ int main(void)
 	tcase_add_loop_test(much, cache_is_used_and_mended, 0, sizeof(spoilings) / sizeof(spoilings[0]));
 	tcase_add_loop_test(much, includes_are_not_cached, 0, sizeof(includings) / sizeof(includings[0]));
 	tcase_add_test(much, others_are_cached);
+	tcase_add_test(t, cache_of_a_driver_that_was_mended);
 	tcase_add_test(t, cache_of_others);
 	tcase_add_test(t, cache_without_room);
 	tcase_add_test(t, cache_of_sub_devices);
 	tcase_add_test(t, built_is_read_again);
 	tcase_add_test(t, tables_are_anybodys);
 	tcase_add_test(t, cache_is_bounded);
+	tcase_add_loop_test(much, sizes_of_groups, 0,
+			    sizeof(specializations) / sizeof(specializations[0]));
 	tcase_add_loop_test(t, options_are_checked, 0, sizeof(options) / sizeof(options[0]));
 	tcase_add_loop_test(t, patterns_choose, 0, 2);
 	tcase_add_test(t, no_driver);

@@ -1101,6 +1101,53 @@ START_TEST(a_device_lost_in_a_worker)
 }
 END_TEST
 
+/* As built: @bytes of nothing. */
+static struct kernel built(uint64_t bytes, uint32_t in_image)
+{
+	int fd = memfd_create("built", MFD_CLOEXEC);
+	struct kernel k = foreign(fd, (char *)"who", 1);
+
+	ck_assert_int_eq(ftruncate(fd, (off_t)bytes), 0);
+	k.kinds = 1u << ARAX_DEVICE_OPENCL;
+	k.impls[0].kind = ARAX_DEVICE_OPENCL;
+	k.image = k.serial;
+	k.in_image = in_image;
+	return k;
+}
+
+static const struct {
+	uint64_t bytes;
+	uint32_t in_image;
+	int fit;		/* into one worker's folder */
+} images[] = {
+	{ 10u << 20, 1, 3 }, { WORKER_BUILT_MAX - 65536, 1, 2 }, { WORKER_BUILT_MAX, ARAX_MODULE_MAX_KERNELS, 1 },
+	{ PAGE, ARAX_MODULE_MAX_KERNELS, 5 },
+};
+
+/* A driver that can't unpack any more ends its process: before that it has another one. */
+START_TEST(what_a_driver_unpacks_has_room)
+{
+	enum { MOST = 10 };
+	struct kernel k[MOST];
+	int fit = images[_i].fit;
+
+	for (int i = 0; i < 2 * fit; i++) {
+		struct runner_task t = { .kernel = &k[i], .uid = TENANT, .gid = TENANT_GID,
+					 .flags = RUNNER_TRY };
+
+		ck_assert_int_lt(i, MOST);
+		k[i] = built(images[_i].bytes, images[_i].in_image);
+		ck_assert_int_eq(runner_try(runner, &t), 0);
+		ck_assert_uint_eq(query().worker_starts, 1 + i / fit);
+		/* What it has takes no more. */
+		ck_assert_int_eq(runner_try(runner, &t), 0);
+		ck_assert_uint_eq(query().worker_starts, 1 + i / fit);
+	}
+	for (int i = 0; i < 2 * fit; i++)
+		close(k[i].impls[0].fd);
+}
+END_TEST
+
 static const struct {
 	const char *symbol, *reason;
 	int err;
@@ -1166,9 +1213,15 @@ int main(void)
 	add_case(suite, "one worker", setup_one_worker, both_kinds_are_counted);
 	if (access(LOSING_WORKER, X_OK)) {
 		be_skip("a_device_lost_in_a_worker", "built without OpenCL's headers");
+		be_skip("what_a_driver_unpacks_has_room", "built without OpenCL's headers");
 		be_skip("a_compiler_that_ends", "built without OpenCL's headers");
 	} else {
 		add_case(suite, "OpenCL", setup_opencl, a_device_lost_in_a_worker);
+		t = tcase_create("OpenCL's files");
+		tcase_add_checked_fixture(t, setup_opencl, teardown);
+		tcase_add_loop_test(t, what_a_driver_unpacks_has_room, 0,
+				    sizeof(images) / sizeof(images[0]));
+		suite_add_tcase(suite, t);
 		t = tcase_create("OpenCL's compiler");
 		tcase_add_checked_fixture(t, setup_opencl, teardown);
 		tcase_add_loop_test(t, a_compiler_that_ends, 0,

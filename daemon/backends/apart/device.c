@@ -135,6 +135,7 @@ static int open_there(struct apart_device *d, struct channel *c)
 	struct apart_call *call = channel_begin(c, APART_PLUGIN);
 	int err = channel_texts(c, &s->name, 1);
 
+	call->flags = backend_plugins_are_shared();
 	if (!err && s->fd >= 0)
 		err = channel_send(c, s->fd, &call->fd);
 	if (!err)

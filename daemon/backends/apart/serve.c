@@ -152,6 +152,7 @@ static int serve_plugin(struct slot *s)
 			close(fd);
 		return err;
 	}
+	backend_plugins_shared(s->call.flags);
 	err = backend_plugin_load_here(&plugin, name, fd, why, sizeof(why));
 	if (err)
 		log_err("backend refused", log_str("backend", name), log_str("reason", why));

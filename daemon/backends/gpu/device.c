@@ -30,7 +30,7 @@ void gpu_explain(const struct gpu_stack *s, const char *fmt, ...)
 	char text[256];
 	va_list ap;
 
-	if (s->araxd->struct_size < sizeof(*s->araxd) || !s->araxd->explain)
+	if (!ARAX_HOST_HAS(s->araxd, explain) || !s->araxd->explain)
 		return;
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);

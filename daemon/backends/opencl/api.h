@@ -30,7 +30,8 @@
 #define OPENCL_CALLS_LATER(X) \
 	X(CreateSubDevices); X(ReleaseDevice); X(GetKernelArgInfo); X(EnqueueFillBuffer); \
 	X(EnqueueMigrateMemObjects); X(SetKernelArgSVMPointer); X(CreateProgramWithIL); \
-	X(SetEventCallback); X(RetainEvent); X(EnqueueMarkerWithWaitList)
+	X(SetEventCallback); X(RetainEvent); X(EnqueueMarkerWithWaitList); \
+	X(GetExtensionFunctionAddressForPlatform)
 
 struct opencl_api {
 #define X(name) __typeof__(cl##name) *name

@@ -56,7 +56,7 @@ void opencl_explain(const char *fmt, ...)
 	char text[256];
 	va_list ap;
 
-	if (araxd->struct_size < sizeof(*araxd) || !araxd->explain)
+	if (!ARAX_HOST_HAS(araxd, explain) || !araxd->explain)
 		return;
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
@@ -85,6 +85,10 @@ static int load(void)
 }
 
 static const char *const auto_or_no[] = { "auto", "no", NULL };
+static const char *const specialize_words[] = {
+	[OPENCL_SPECIALIZE_AUTO] = "auto", [OPENCL_SPECIALIZE_YES] = "yes",
+	[OPENCL_SPECIALIZE_NO] = "no", NULL,
+};
 
 static int config(const char *key, const char *value)
 {
@@ -113,6 +117,12 @@ static int config(const char *key, const char *value)
 	if (!strcmp(key, "zero-copy")) {
 		word = option_word(araxd, auto_or_no, value);
 		o->zero_copy = !word;
+		return word < 0 ? word : 0;
+	}
+	if (!strcmp(key, "specialize")) {
+		word = option_word(araxd, specialize_words, value);
+		if (word >= 0)
+			o->specialize = (enum opencl_specialize)word;
 		return word < 0 ? word : 0;
 	}
 	return -ENOENT;
@@ -199,6 +209,21 @@ static void place_pocl_cache(const char *ours)
 	setenv("POCL_CACHE_DIR", path, 1);
 }
 
+/*
+ * By default PoCL compiles and links a kernel anew, in this process, for each size of work-groups
+ * that it is launched with: all that use the device wait for whoever launches new ones, as long as
+ * his compiling takes, which no task is charged for.  Each is a file that is kept, and where one
+ * can't be made, or the linker not be started, PoCL ends the process.
+ */
+static void choose_specialization(void)
+{
+	bool shared = ARAX_HOST_HAS(araxd, shared) && araxd->shared;
+
+	if (opencl_options.specialize == OPENCL_SPECIALIZE_NO ||
+	    (opencl_options.specialize == OPENCL_SPECIALIZE_AUTO && shared))
+		setenv("POCL_WORK_GROUP_SPECIALIZATION", "0", 0);
+}
+
 static void open_caches(void)
 {
 	const char *path = opencl_options.cache;
@@ -213,6 +238,7 @@ static void open_caches(void)
 		opencl_log(ARAX_LOG_WARNING, "no cache of built programs: %s: %s", path[0] ? path :
 			   "the default folder", why);
 	place_pocl_cache(cache_path());
+	choose_specialization();
 }
 
 /* ------------------------------------------------------------------ */

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* One device: its context and queues, where its kernels find their data, and a new context. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "daemon/backends/opencl/opencl.h"
 
@@ -255,9 +257,30 @@ static void find_bus(struct opencl_device *d)
 #endif
 }
 
+/*
+ * The file that drives the platform: it is built or mended without a new version, too.  Numbers of
+ * files and file systems say nothing here, as they are others after a boot or in another container.
+ */
+static void find_driver(const struct opencl_device *d, char *file, size_t len)
+{
+	Dl_info in;
+	struct stat st;
+	void *entry;
+
+	file[0] = '\0';
+	if (!cl.GetExtensionFunctionAddressForPlatform)
+		return;
+	entry = cl.GetExtensionFunctionAddressForPlatform(d->place->root->platform,
+							  "clIcdGetPlatformIDsKHR");
+	if (!entry || !dladdr(entry, &in) || !in.dli_fname || stat(in.dli_fname, &st))
+		return;
+	snprintf(file, len, "%.160s %lld bytes of %lld.%09ld", in.dli_fname, (long long)st.st_size,
+		 (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+}
+
 static void learn(struct opencl_device *d)
 {
-	char name[256], version[128], driver[128], il[64], platform[128] = "";
+	char name[256], version[128], driver[128], il[64], platform[128] = "", file[256];
 	cl_uint units = 1, align = 1024, dims = 3;
 	cl_ulong bytes = 0, max_alloc = 0;
 	cl_bool unified = CL_FALSE;
@@ -287,7 +310,8 @@ static void learn(struct opencl_device *d)
 				 d->max_items, NULL);
 	snprintf(d->name, sizeof(d->name), "opencl%u %.48s", d->index, name);
 	snprintf(d->make, sizeof(d->make), "%.40s, %u units", name, units);
-	snprintf(d->key, sizeof(d->key), "%s|%s|%s|%s", platform, name, version, driver);
+	find_driver(d, file, sizeof(file));
+	snprintf(d->key, sizeof(d->key), "%s|%s|%s|%s|%s", platform, name, version, driver, file);
 	d->units = units;
 	d->align = align / 8 ? align / 8 : 1;
 	d->has_il = il[0] && cl.CreateProgramWithIL;

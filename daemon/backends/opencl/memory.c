@@ -26,8 +26,7 @@ int opencl_find_memory(struct opencl_device *d, uint64_t address, uint64_t bytes
 	return err;
 }
 
-/* -ENOMEM: more than the device has, or may have. */
-static int account(struct opencl_device *d, uint64_t bytes)
+int opencl_account(struct opencl_device *d, uint64_t bytes)
 {
 	int err = 0;
 
@@ -93,7 +92,7 @@ static int insert(struct opencl_device *d, cl_mem mem, uint64_t bytes, uint64_t 
 	return err;
 }
 
-static void unaccount(struct opencl_device *d, uint64_t bytes)
+void opencl_unaccount(struct opencl_device *d, uint64_t bytes)
 {
 	pthread_rwlock_wrlock(&d->lock);
 	d->used -= bytes;
@@ -105,7 +104,7 @@ static int alloc(struct opencl_device *d, uint64_t bytes, uint64_t *address)
 {
 	cl_int cerr;
 	cl_mem mem;
-	int err = account(d, bytes);
+	int err = opencl_account(d, bytes);
 
 	if (err)
 		return err;
@@ -123,7 +122,7 @@ static int alloc(struct opencl_device *d, uint64_t bytes, uint64_t *address)
 			cl.ReleaseMemObject(mem);
 	}
 	if (err)
-		unaccount(d, bytes);
+		opencl_unaccount(d, bytes);
 	return err;
 }
 

@@ -58,6 +58,8 @@
 /* Behind the number of launches under way: that of all that began, so that both are one word. */
 #define OPENCL_LAUNCH		(1ull << 32)
 
+enum opencl_specialize { OPENCL_SPECIALIZE_AUTO, OPENCL_SPECIALIZE_YES, OPENCL_SPECIALIZE_NO };
+
 /* What araxd.conf says. */
 struct opencl_options {
 	char platforms[64], devices[64];	/* patterns */
@@ -66,6 +68,7 @@ struct opencl_options {
 	uint32_t log_lines;			/* at most, of what a compiler says */
 	uint32_t lanes;
 	bool zero_copy;
+	enum opencl_specialize specialize;
 	uint64_t memory;			/* cap; 0: what the device has */
 	uint32_t probe_seconds;			/* that discovery may take */
 	uint32_t compile_seconds;		/* that one source may take */
@@ -154,7 +157,8 @@ struct opencl_before {
  * @last:	whichever comes last behind @event and is waited for, if anything; else NULL
  * @mems:	made for this launch; NULL: not ours
  * @staged:	ranges that begin, at @data, where no buffer may: @bytes copied in from @offset of
- *		@own and @back back, which @came and @went tell of
+ *		@own and @back back, which @came and @went tell of.  @accounted: they count as
+ *		the device's memory
  * @number, @alone: of all that the device has begun; none was under way then, on a device that was
  *		there
  * @suspect:	the device was lost as this one, alone, was submitted
@@ -186,7 +190,7 @@ struct opencl_launch {
 		cl_mem own, temporary;
 		cl_event came, went;
 		uint64_t offset, bytes, back;
-		bool release_own;
+		bool release_own, accounted;
 	} staged[PARAMS_MAX];
 };
 
@@ -216,7 +220,7 @@ struct opencl_device {
 	char name[64];
 	char make[64];
 	char bus[16];		/* its PCI address; empty: not known */
-	char key[768];		/* platform, device and versions, for the cache */
+	char key[1024];		/* platform, device, driver and versions, for the cache */
 	bool has_il, has_arg_info, host_unified, is_gpu;
 	bool follows;		/* see opencl_after_works() */
 	_Atomic uint32_t asked;	/* times that the driver will call back (after.c) */
@@ -384,6 +388,9 @@ int opencl_copy_peer(struct opencl_device *d, uint64_t to, struct opencl_device 
 /* The buffer that holds a range, and where in it.  -EFAULT: none does. */
 int opencl_find_memory(struct opencl_device *d, uint64_t address, uint64_t bytes, cl_mem *mem,
 		       uint64_t *offset);
+/* Beside what opencl_alloc() gives.  -ENOMEM: more than the device has, or may have. */
+int opencl_account(struct opencl_device *d, uint64_t bytes);
+void opencl_unaccount(struct opencl_device *d, uint64_t bytes);
 /* (nobody else is there) Whatever is allocated goes. */
 void opencl_memory_drop(struct opencl_device *d);
 

@@ -119,11 +119,15 @@ static void write_back(struct opencl_launch *x, struct opencl_staged *s, uint32_
  * Comes along whole, and goes back as far as it is written: a range is as long as its client says,
  * however much of it the kernel writes, and nobody else's bytes may get into the rest.
  * @own: where it lies, at @offset; to be released with the launch if @release_own
+ *
+ * Nobody has made room for the copy.  Where the device has none it is made in host memory: slower, but
+ * what others have there only so that it need not come again does not fail this launch.
  */
 static int stage(struct opencl_launch *x, uint32_t i, cl_mem own, uint64_t offset, bool release_own,
 		 cl_mem *mem)
 {
 	struct opencl_staged *s = &x->staged[x->nr_staged];
+	cl_mem_flags flags = CL_MEM_READ_WRITE;
 	cl_int cerr;
 
 	*s = (struct opencl_staged){
@@ -132,7 +136,11 @@ static int stage(struct opencl_launch *x, uint32_t i, cl_mem own, uint64_t offse
 	};
 	write_back(x, s, i);
 	x->nr_staged++;
-	s->temporary = cl.CreateBuffer(x->dev->context, CL_MEM_READ_WRITE, s->bytes, NULL, &cerr);
+	if (x->dev->memory == OPENCL_OWN) {
+		s->accounted = !opencl_account(x->dev, s->bytes);
+		flags |= s->accounted ? 0 : CL_MEM_ALLOC_HOST_PTR;
+	}
+	s->temporary = cl.CreateBuffer(x->dev->context, flags, s->bytes, NULL, &cerr);
 	if (cerr) {
 		s->temporary = NULL;
 		return failed(x, "buffer for a misaligned range", cerr);
@@ -460,6 +468,8 @@ static void release_mems(struct opencl_launch *x)
 	for (struct opencl_staged *s = x->staged; s < x->staged + x->nr_staged; s++) {
 		if (s->temporary)
 			cl.ReleaseMemObject(s->temporary);
+		if (s->accounted)
+			opencl_unaccount(x->dev, s->bytes);
 		if (s->release_own)
 			cl.ReleaseMemObject(s->own);
 	}

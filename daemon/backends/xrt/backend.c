@@ -40,7 +40,7 @@ void xrt_explain(const char *fmt, ...)
 	char text[256];
 	va_list ap;
 
-	if (araxd->struct_size < sizeof(*araxd) || !araxd->explain)
+	if (!ARAX_HOST_HAS(araxd, explain) || !araxd->explain)
 		return;
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
