@@ -51,19 +51,14 @@ static bool same_key(const struct worker_key *a, const struct worker_key *b)
 	       a->tenant == b->tenant && a->owner == b->owner && a->serial == b->serial;
 }
 
-/* An idle one for `key`; NULL: the one of all that was used longest ago. */
-static struct worker *find_idle(struct runner *r, const struct worker_key *key)
+/* Of those that are idle the one that was used longest ago. */
+static struct worker *oldest_idle(struct runner *r)
 {
 	struct worker *found = NULL;
 
-	for (struct worker *w = r->workers; w; w = worker_link(w)->next) {
-		if (worker_link(w)->busy)
-			continue;
-		if (!key)
+	for (struct worker *w = r->workers; w; w = worker_link(w)->next)
+		if (!worker_link(w)->busy)
 			found = w;
-		else if (same_key(worker_key(w), key))
-			return w;
-	}
 	return found;
 }
 
@@ -252,22 +247,26 @@ static struct worker *take_kept(const struct runner *r, const struct runner_task
 	return w;
 }
 
-/* (locked) An idle one of that key; those of it that are of no use any more, or not for this, go. */
+/* (locked) An idle one of that key that has room for this; those of no use any more go. */
 static struct worker *take_idle(struct runner *r, const struct runner_task *t,
 				const struct worker_key *key)
 {
-	struct worker *w;
+	struct worker *w, *next;
 
-	while ((w = find_idle(r, key))) {
-		if (worker_usable(w) && worker_has_room(w, t)) {
+	for (w = r->workers; w; w = next) {
+		next = worker_link(w)->next;
+		if (worker_link(w)->busy || !same_key(worker_key(w), key))
+			continue;
+		if (!worker_usable(w)) {
+			unlink_worker(r, w);
+			let_end(r, w);
+		} else if (worker_has_room(w, t)) {
 			if (worker_link(w)->awake)
 				note_unpaid(r, w);
 			worker_link(w)->busy = true;
 			worker_link(w)->awake = false;
 			return w;
 		}
-		unlink_worker(r, w);
-		let_end(r, w);
 	}
 	return NULL;
 }
@@ -300,7 +299,7 @@ static int take_place(struct runner *r, const struct runner_task *t, const struc
 		atomic_store(&turn->pool, r);
 
 	while (!(*worker = take_idle(r, t, key)) && r->nr_workers >= r->max_workers) {
-		old = find_idle(r, NULL);
+		old = oldest_idle(r);
 		if (old) {
 			unlink_worker(r, old);
 			let_end(r, old);

@@ -1143,6 +1143,14 @@ START_TEST(what_a_driver_unpacks_has_room)
 		ck_assert_int_eq(runner_try(runner, &t), 0);
 		ck_assert_uint_eq(query().worker_starts, 1 + i / fit);
 	}
+	/* Nor is one without room ended for that: what it has runs there again. */
+	for (int i = 0; i < 2 * fit; i++) {
+		struct runner_task t = { .kernel = &k[i], .uid = TENANT, .gid = TENANT_GID,
+					 .flags = RUNNER_TRY };
+
+		ck_assert_int_eq(runner_try(runner, &t), 0);
+		ck_assert_uint_eq(query().worker_starts, 2);
+	}
 	for (int i = 0; i < 2 * fit; i++)
 		close(k[i].impls[0].fd);
 }
