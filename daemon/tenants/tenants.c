@@ -85,6 +85,7 @@ static void places_free(struct places *ps)
 		free(ps->at[i].watch);
 	free(ps->at);
 	free(ps->limits);
+	*ps = (struct places){ 0 };
 }
 
 static int place_add(struct places *ps, struct saved_limit **first)
