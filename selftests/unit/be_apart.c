@@ -1341,7 +1341,7 @@ END_TEST
 /* Its own threads are what it lacks: each takes a stack for which there is no memory. */
 START_TEST(reset_without_threads_there)
 {
-	const struct rlimit none = { 1ull << 40, RLIM_INFINITY };
+	const struct rlimit none = { 1ull << 46, RLIM_INFINITY };
 	void *dev = open_apart(_i), *trap = load(dev, TRAP);
 	struct rlimit before;
 	const char *said;
