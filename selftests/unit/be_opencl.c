@@ -303,6 +303,75 @@ START_TEST(odd_ranges_are_accounted)
 }
 END_TEST
 
+static cl_int (CL_API_CALL *real_copy_buffer)(cl_command_queue q, cl_mem from, cl_mem to, size_t from_at,
+					      size_t to_at, size_t bytes, cl_uint nr,
+					      const cl_event *after, cl_event *event);
+static cl_mem (CL_API_CALL *real_create_buffer)(cl_context context, cl_mem_flags flags, size_t bytes,
+						void *host, cl_int *err);
+static cl_int copies_fail;
+static int copies_in_device, copies_in_host;
+static cl_mem in_host;
+
+static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t bytes,
+					void *host, cl_int *err)
+{
+	cl_mem mem = real_create_buffer(context, flags, bytes, host, err);
+
+	if (flags & CL_MEM_ALLOC_HOST_PTR)
+		in_host = mem;
+	return mem;
+}
+
+/* A driver whose device is full: it says so when a buffer is first used. */
+static cl_int CL_API_CALL copy_buffer(cl_command_queue q, cl_mem from, cl_mem to, size_t from_at,
+				      size_t to_at, size_t bytes, cl_uint nr, const cl_event *after,
+				      cl_event *event)
+{
+	if (in_host && to == in_host) {
+		copies_in_host++;
+	} else if (copies_fail && !in_host) {
+		copies_in_device++;
+		return copies_fail;
+	}
+	return real_copy_buffer(q, from, to, from_at, to_at, bytes, nr, after, event);
+}
+
+/* Nor does the launch fail where only the driver knows that there is no room. */
+START_TEST(odd_ranges_on_a_full_device)
+{
+	static const cl_int full[] = { CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_RESOURCES,
+				       CL_OUT_OF_HOST_MEMORY };
+	struct device *dev = open_one("\"zero-copy=no\", \"memory=1M\"");
+	void *inc = load(dev, "inc", INC);
+	int32_t host[64] = { 0 };
+	struct arax_launch_range r[1];
+	uint64_t a, b;
+
+	real_create_buffer = cl.CreateBuffer;
+	real_copy_buffer = cl.EnqueueCopyBuffer;
+	cl.CreateBuffer = create_buffer;
+	cl.EnqueueCopyBuffer = copy_buffer;
+	ck_assert_int_eq(device_alloc(dev, sizeof(host), 0, &a), 0);
+	ck_assert_int_eq(device_copy_in(dev, 0, a, host, sizeof(host)), 0);
+	r[0] = device_range(a + 4, 40);
+	copies_fail = full[_i];
+	ck_assert_int_eq(launch(dev, inc, 0, 3, 2, r, 1, NULL, 0), 0);
+	copies_fail = 0;
+	ck_assert_int_eq(copies_in_device, 1);
+	ck_assert_int_eq(copies_in_host, 1);
+	/* What was not had is not accounted for. */
+	ck_assert_int_eq(device_alloc(dev, (1 << 20) - sizeof(host), 0, &b), 0);
+	ck_assert_int_eq(device_copy_out(dev, 0, host, a, sizeof(host)), 0);
+	for (uint32_t i = 0; i < 64; i++)
+		ck_assert_int_eq(host[i], i >= 1 && i <= 10);
+	cl.CreateBuffer = real_create_buffer;
+	cl.EnqueueCopyBuffer = real_copy_buffer;
+	device_free(dev, a);
+	device_free(dev, b);
+	device_kernel_unload(dev, inc);
+}
+END_TEST
+
 /* Wherever a range begins, and however little of it a kernel writes. */
 START_TEST(what_no_kernel_wrote_stays)
 {
@@ -1938,6 +2007,7 @@ int main(void)
 	tcase_add_test(t, device_memory);
 	tcase_add_test(t, device_ranges);
 	tcase_add_test(t, odd_ranges_are_accounted);
+	tcase_add_loop_test(t, odd_ranges_on_a_full_device, 0, 3);
 	tcase_add_test(t, what_no_kernel_wrote_stays);
 	tcase_add_test(t, odd_ranges_that_overlap);
 	tcase_add_test(t, odd_ranges_go_back_as_far_as_written);

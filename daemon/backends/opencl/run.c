@@ -115,19 +115,47 @@ static void write_back(struct opencl_launch *x, struct opencl_staged *s, uint32_
 		s->back = x->l->ranges[i].length;
 }
 
+/* Drivers make room when it is first used, and say then that there is none. */
+static cl_int copy_range(struct opencl_launch *x, struct opencl_staged *s)
+{
+	const cl_mem_flags where = x->dev->memory == OPENCL_OWN && !s->accounted ?
+				   CL_MEM_ALLOC_HOST_PTR : 0;
+	cl_int err;
+
+	s->temporary = cl.CreateBuffer(x->dev->context, CL_MEM_READ_WRITE | where, s->bytes, NULL, &err);
+	if (err) {
+		s->temporary = NULL;
+		return err;
+	}
+	err = cl.EnqueueCopyBuffer(x->lane->queue, s->own, s->temporary, s->offset, 0, s->bytes, 0,
+				   NULL, &s->came);
+	if (err) {
+		s->came = NULL;
+		cl.ReleaseMemObject(s->temporary);
+		s->temporary = NULL;
+	}
+	return err;
+}
+
+static bool is_full(cl_int err)
+{
+	return err == CL_MEM_OBJECT_ALLOCATION_FAILURE || err == CL_OUT_OF_RESOURCES ||
+	       err == CL_OUT_OF_HOST_MEMORY;
+}
+
 /*
  * Comes along whole, and goes back as far as it is written: a range is as long as its client says,
  * however much of it the kernel writes, and nobody else's bytes may get into the rest.
  * @own: where it lies, at @offset; to be released with the launch if @release_own
  *
- * Nobody has made room for the copy.  Where the device has none it is made in host memory: slower, but
- * what others have there only so that it need not come again does not fail this launch.
+ * Nobody has made room for the copy.  Where the device has none, by our account or by its driver's, it
+ * is made in host memory: slower, but what others have there only so that it need not come again does
+ * not fail this launch.
  */
 static int stage(struct opencl_launch *x, uint32_t i, cl_mem own, uint64_t offset, bool release_own,
 		 cl_mem *mem)
 {
 	struct opencl_staged *s = &x->staged[x->nr_staged];
-	cl_mem_flags flags = CL_MEM_READ_WRITE;
 	cl_int cerr;
 
 	*s = (struct opencl_staged){
@@ -136,20 +164,14 @@ static int stage(struct opencl_launch *x, uint32_t i, cl_mem own, uint64_t offse
 	};
 	write_back(x, s, i);
 	x->nr_staged++;
-	if (x->dev->memory == OPENCL_OWN) {
-		s->accounted = !opencl_account(x->dev, s->bytes);
-		flags |= s->accounted ? 0 : CL_MEM_ALLOC_HOST_PTR;
-	}
-	s->temporary = cl.CreateBuffer(x->dev->context, flags, s->bytes, NULL, &cerr);
-	if (cerr) {
-		s->temporary = NULL;
-		return failed(x, "buffer for a misaligned range", cerr);
+	s->accounted = x->dev->memory == OPENCL_OWN && !opencl_account(x->dev, s->bytes);
+	cerr = copy_range(x, s);
+	if (s->accounted && is_full(cerr)) {
+		opencl_unaccount(x->dev, s->bytes);
+		s->accounted = false;
+		cerr = copy_range(x, s);
 	}
 	*mem = s->temporary;
-	cerr = cl.EnqueueCopyBuffer(x->lane->queue, own, *mem, offset, 0, s->bytes, 0, NULL,
-				    &s->came);
-	if (cerr)
-		s->came = NULL;
 	return failed(x, "copy of a misaligned range", cerr);
 }
 
