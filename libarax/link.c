@@ -65,6 +65,7 @@ static int open_named(struct link **l, const char *want, bool admin)
 {
 	char path[256];
 	const char *dir;
+	struct stat st;
 	int ret;
 
 	if (!strcmp(want, "kernel"))
@@ -89,7 +90,7 @@ static int open_named(struct link **l, const char *want, bool admin)
 		return error_set(-ENOENT, "no socket at %s and XDG_RUNTIME_DIR is not set (" ERROR_NO_DAEMON ")",
 				 LINK_SYSTEM_SOCKET);
 	/* Of another user's, as behind su(1), nobody can have a socket there for this one. */
-	if (access(dir, X_OK) && errno == EACCES)
+	if ((access(dir, X_OK) && errno == EACCES) || (!stat(dir, &st) && st.st_uid != getuid()))
 		return error_set(-ENOENT, "no socket at %s, and XDG_RUNTIME_DIR (%s) is not this user's (" ERROR_NO_DAEMON ")",
 				 LINK_SYSTEM_SOCKET, dir);
 	snprintf(path, sizeof(path), "%s/%s", dir, LINK_USER_SOCKET);

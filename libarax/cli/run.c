@@ -532,9 +532,14 @@ static enum found look_for_daemon(bool asked)
 {
 	enum found found = look_for(NULL);
 
-	/* The module may have been loaded under an araxd that serves its socket alone. */
-	if (found != FOUND_MODULE || asked || look_for("broker") != FOUND_DAEMON)
+	if (found != FOUND_MODULE || asked)
 		return found;
+	/* It may have been loaded under an araxd that serves its socket alone. */
+	found = look_for("broker");
+	if (found == FOUND_CLOSED)
+		return found;
+	if (found != FOUND_DAEMON)
+		return FOUND_MODULE;
 	fprintf(stderr, "arax: no araxd is attached to /dev/arax: taking the one that serves a socket\n");
 	setenv("ARAX_LINK", "broker", 1);
 	return FOUND_DAEMON;

@@ -204,6 +204,10 @@ if command -v python3 >/dev/null && [ "$(id -u)" = 0 ] && [ ! -e /run/arax/arax.
 	XDG_RUNTIME_DIR=$tmp/mine is 1 'info without an araxd of its own' \
 		python3 -c 'import os, sys; os.setuid(65534); os.execv(sys.argv[1], sys.argv[1:])' $arax info
 	says 'is not this user' 'and says so'
+	mkdir -m 700 "$tmp/theirs"
+	chown 65534 "$tmp/theirs"
+	XDG_RUNTIME_DIR=$tmp/theirs is 1 'nor has root, who may look into it' $arax info
+	says 'is not this user' 'and says so'
 else
 	n=$((n + 1))
 	echo "ok $n - run beside an araxd that is not trusted # SKIP not root, no Python, or an araxd of the system's"
