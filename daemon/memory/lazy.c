@@ -137,6 +137,8 @@ static bool may_write(const void *arg, const struct memory_range *u)
 #define FLUSH_SPARE	1u
 #define FLUSH_QUIET	2u
 
+#define ROW_LOOKS	16u
+
 /* (locked) The first bytes of start..end that are dirty, and to be brought so. */
 static bool first_dirty(const struct memory_extent *e, uint64_t start, uint64_t end, uint32_t how,
 			uint64_t *from, uint64_t *to, uint64_t *born)
@@ -353,17 +355,31 @@ int memory_flush(struct memory *m, const struct memory_range *r)
 	return err;
 }
 
-/* (locked) Some of its rows, if not too many to be looked at: what lies between them may be another's. */
+/*
+ * (locked) Some of its rows: what lies between them may be another's.  Many pieces may lie there, and who
+ * asks serves everybody: true as well where that is not seen soon.
+ */
 static bool has_dirty_rows(const struct memory_range *r)
 {
-	uint32_t i, rows = memory_rows(r);
-	uint64_t start, bytes;
+	struct look l = look_dirty(r->buffer, r->offset, memory_range_end(r));
+	uint32_t row, rows = memory_rows(r), looks = 0;
+	uint64_t at, from, to, born, bytes;
+	struct memory_extent *e;
 
 	if (rows == 1 || rows > MEMORY_MAX_ROWS)
 		return true;
-	for (i = 0; i < rows; i++) {
-		start = memory_row(r, i, &bytes);
-		if (find_dirty(r->buffer, start, start + bytes, true, 0))
+	l.rows = r;
+	for (e = look_first(&l); e; e = look_next(&l, e)) {
+		/* From one dirty piece to the row behind it that is not before the next. */
+		for (at = l.start; first_dirty(e, at, l.end, 0, &from, &to, &born); ) {
+			row = memory_row_behind(r, from);
+			if (row == rows)
+				break;
+			at = memory_row(r, row, &bytes);
+			if (at < to || ++looks == ROW_LOOKS)
+				return true;
+		}
+		if (++looks >= ROW_LOOKS)
 			return true;
 	}
 	return false;

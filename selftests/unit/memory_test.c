@@ -1471,6 +1471,30 @@ START_TEST(lazy_results_stay)
 }
 END_TEST
 
+/* Who asks whether rows are dirty serves everybody: it is not for long, whatever lies between them. */
+START_TEST(rows_are_not_looked_at_for_long)
+{
+	struct memory_range r;
+	uint64_t steps;
+
+	start_lazy(64 * KIB);
+	run(0, range(0, ARAX_INOUT, 0, BYTES), '1', 1, 1);
+	r = range(0, ARAX_IN, 0, 4);
+	r.stride = 16;
+	r.count = BYTES / 16;
+	ck_assert_int_eq(memory_flush(m, &r), 0);
+	ck_assert_uint_eq(copied_out(0), BYTES / 4);
+	steps = memory_steps(m, buffer[0]);
+	/* So much lies between them that it may say either. */
+	memory_is_dirty(m, &r);
+	ck_assert_uint_lt(memory_steps(m, buffer[0]) - steps, 64);
+	/* The first row behind many that are not is found, or not looked for. */
+	run(0, range(0, ARAX_INOUT, BYTES - 16, 4), '2', 2, 2);
+	ck_assert(memory_is_dirty(m, &r));
+	finish();
+}
+END_TEST
+
 START_TEST(overwritten_results_are_never_copied)
 {
 	struct memory_range r;
@@ -2737,6 +2761,7 @@ int main(void)
 	tcase_add_test(c, half_a_task_leaves_no_trust);
 	tcase_add_test(c, a_failed_task_changes_nothing);
 	tcase_add_test(c, lazy_results_stay);
+	tcase_add_test(c, rows_are_not_looked_at_for_long);
 	tcase_add_test(c, overwritten_results_are_never_copied);
 	tcase_add_test(c, lazy_results_follow_their_readers);
 	tcase_add_test(c, lazy_extents_that_overlap);
