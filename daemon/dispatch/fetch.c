@@ -165,10 +165,29 @@ static void queue(struct poller *p, struct graph_node *node, int result)
 		run_refuse(p, node, -ENOMEM);
 }
 
+/* What it ends with now; 0: it goes on. */
+static int fate_of(const struct fetch *f)
+{
+	const struct graph_node *node = f->node;
+	uint64_t deadline = run_deadline_ns(node);
+
+	if (graph_node_gone(node))
+		return -ECANCELED;
+	/* Its fetch is all that a marker does: it has begun. */
+	if (node->d.opcode == ARAX_OP_MARKER)
+		return 0;
+	if (graph_node_canceled(node))
+		return -ECANCELED;
+	if (deadline && poller_ns(f->poller) >= deadline)
+		return -ETIMEDOUT;
+	return f->poller->stopping && !f->run ? LET_GO : 0;
+}
+
 static void end(struct fetch *f)
 {
 	struct graph_node *node = f->node;
-	int result = f->fate ?: f->result;
+	/* What was let go, too, may have lost its program meanwhile; and not all is looked at before this. */
+	int result = graph_node_gone(node) ? -ECANCELED : f->fate ?: fate_of(f) ?: f->result;
 	struct poller *p = f->poller;
 
 	if (f->run) {
@@ -360,24 +379,6 @@ void fetch_for_task(struct poller *p, struct graph_node *node)
 	}
 	p->running++;
 	add(p, f);
-}
-
-/* What it ends with now; 0: it goes on. */
-static int fate_of(const struct fetch *f)
-{
-	const struct graph_node *node = f->node;
-	uint64_t deadline = run_deadline_ns(node);
-
-	if (graph_node_gone(node))
-		return -ECANCELED;
-	/* Its fetch is all that a marker does: it has begun. */
-	if (node->d.opcode == ARAX_OP_MARKER)
-		return 0;
-	if (graph_node_canceled(node))
-		return -ECANCELED;
-	if (deadline && poller_ns(f->poller) >= deadline)
-		return -ETIMEDOUT;
-	return f->poller->stopping && !f->run ? LET_GO : 0;
 }
 
 /* Those that wait and need not any more are put behind *@last.  Returns where the next one comes. */
