@@ -214,15 +214,25 @@ void quota_started(struct run *run)
 		quota_entered(run);
 }
 
-void quota_entered(struct run *run)
+static void enter(struct poller *p, struct quota_line *t)
 {
-	struct poller *p = run->poller;
-
-	if (!run->quota)
-		return;
-	__atomic_store_n(&run->quota->entered, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&t->entered, true, __ATOMIC_RELEASE);
 	__atomic_store_n(&p->quota.entered, true, __ATOMIC_RELEASE);
 	poller_kick(p);
+}
+
+void quota_entered(struct run *run)
+{
+	if (run->quota)
+		enter(run->poller, run->quota);
+}
+
+void quota_needs_none(struct poller *p, struct graph_node *node)
+{
+	struct quota_line *t = find(p, node);
+
+	if (t && t->tried == node)
+		enter(p, t);
 }
 
 void quota_gone(struct poller *p, struct graph_node *node)

@@ -46,6 +46,8 @@ int quota_wait(struct poller *p, struct graph_node *node, uint64_t settles);
 /* It is on its way to a device again; then, on any thread: it has what it waited for. */
 void quota_started(struct run *run);
 void quota_entered(struct run *run);
+/* Where it was tried it works on the host's pages. */
+void quota_needs_none(struct poller *p, struct graph_node *node);
 /* It has ended, or does so without having been started. */
 void quota_gone(struct poller *p, struct graph_node *node);
 

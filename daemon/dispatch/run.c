@@ -1382,6 +1382,8 @@ static __attribute__((cold)) void give_lane_back(struct poller *p, struct graph_
 {
 	ahead_left(p, node, NULL);
 	sched_finish(p->sched, node, 0, false);
+	if (unlikely(p->quota.lines))
+		quota_needs_none(p, node);
 	fetch_for_task(p, node);
 }
 
