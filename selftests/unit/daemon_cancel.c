@@ -269,22 +269,6 @@ static uint32_t launches(void)
 	return __atomic_load_n(&devices.launches, __ATOMIC_ACQUIRE);
 }
 
-static bool runs_canceled(void)
-{
-	const struct link *l = daemon_poller(d)->links[0];
-	bool found = false;
-
-	daemon_enter(d);
-	for (uint32_t slot = 0; slot < l->slots && !found; slot++) {
-		const struct graph_node *node = graph_at(l->graph, slot);
-
-		found = node && graph_node_state(node) == GRAPH_RUNNING &&
-			graph_node_canceled(node);
-	}
-	daemon_leave(d);
-	return found;
-}
-
 static void add(uint32_t buffer, uint64_t data)
 {
 	struct arax_task *t = client_spin(&a, kernel, queue, buffer, 1);
@@ -305,7 +289,7 @@ static void cancel(uint64_t data)
 	struct arax_cancel cn = { .size = sizeof(cn), .user_data = data };
 
 	ck_assert_int_eq(CALL(&a, ARAX_NR_CANCEL, &cn), 0);
-	ck_assert(comes_true(runs_canceled(), 100));
+	ck_assert(comes_true(daemon_runs_canceled(d), 100));
 }
 
 static void ends(uint64_t data, int32_t result)
@@ -468,7 +452,7 @@ START_TEST(it_has_run_behind_another_one)
 	cancel(3);
 	__atomic_store_n(&devices.may_end, true, __ATOMIC_RELEASE);
 	/* The one before it is not to have ended by then. */
-	ck_assert(comes_true(!runs_canceled(), 100));
+	ck_assert(comes_true(!daemon_runs_canceled(d), 100));
 	second_has_lanes();
 	ends(2, 0);
 	ends(3, 0);

@@ -194,6 +194,22 @@ void daemon_leave(struct bench_daemon *d)
 	poller_kick(daemon_poller(d));
 }
 
+bool daemon_runs_canceled(struct bench_daemon *d)
+{
+	const struct link *l = daemon_poller(d)->links[0];
+	bool found = false;
+
+	daemon_enter(d);
+	for (uint32_t slot = 0; slot < l->slots && !found; slot++) {
+		const struct graph_node *node = graph_at(l->graph, slot);
+
+		found = node && graph_node_state(node) == GRAPH_RUNNING &&
+			graph_node_canceled(node);
+	}
+	daemon_leave(d);
+	return found;
+}
+
 const char *daemon_path(const struct bench_daemon *d)
 {
 	return d->paths[0];

@@ -7,6 +7,7 @@
 #ifndef SELFTESTS_UNIT_DAEMON_CLIENT_H
 #define SELFTESTS_UNIT_DAEMON_CLIENT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kmod/core/core.h"
@@ -36,6 +37,8 @@ struct poller *daemon_poller(struct bench_daemon *d);
 /* A visit to the poller, which sleeps until it ends. */
 void daemon_enter(struct bench_daemon *d);
 void daemon_leave(struct bench_daemon *d);
+/* A task that is canceled and runs, or counts as if it did. */
+bool daemon_runs_canceled(struct bench_daemon *d);
 const char *daemon_path(const struct bench_daemon *d);
 const char *daemon_second_path(const struct bench_daemon *d);
 

@@ -237,22 +237,6 @@ static void up_dirty(uint64_t bytes)
 	hold_fetches = true;
 }
 
-static bool runs_canceled(void)
-{
-	const struct link *l = daemon_poller(d)->links[0];
-	bool found = false;
-
-	daemon_enter(d);
-	for (uint32_t slot = 0; slot < l->slots && !found; slot++) {
-		const struct graph_node *node = graph_at(l->graph, slot);
-
-		found = node && graph_node_state(node) == GRAPH_RUNNING &&
-			graph_node_canceled(node);
-	}
-	daemon_leave(d);
-	return found;
-}
-
 static bool has_deadline(void)
 {
 	bool has;
@@ -290,7 +274,7 @@ static int32_t end_it(enum how how, uint64_t data)
 {
 	if (how == CANCEL) {
 		cancel(data);
-		ck_assert(comes_true(runs_canceled(), 100));
+		ck_assert(comes_true(daemon_runs_canceled(d), 100));
 		return -ECANCELED;
 	}
 	ck_assert(comes_true(!has_deadline(), 1000));
