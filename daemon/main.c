@@ -205,6 +205,7 @@ static int open_kernel(struct daemon *d)
  */
 static int open_links(struct daemon *d)
 {
+	char path[256] = "";
 	int err = 0;
 
 	/* First what another instance would hold. */
@@ -217,10 +218,12 @@ static int open_links(struct daemon *d)
 	if (err)
 		return err;
 	if (d->kernel && !d->broker && !d->options.no_broker &&
-	    d->config.link.kind == CONFIG_LINK_AUTO)
-		log_notice("no socket: programs use the module",
-			   log_str("socket", d->options.socket ?: d->config.link.socket),
+	    d->config.link.kind == CONFIG_LINK_AUTO) {
+		/* Empty: there would be no place for it either. */
+		options_socket(&d->options, d->config.link.socket, path, sizeof(path));
+		log_notice("no socket: programs use the module", log_str("socket", path),
 			   log_str("remedy", "link.kind = both, or broker, where some can't"));
+	}
 	if (d->broker && d->kernel)
 		log_notice("both links are served: limits of tenants hold on each by itself",
 			   log_str("remedy", "link.kind = auto"));

@@ -213,7 +213,7 @@ for kind in auto both; do
 	LD_PRELOAD=$(realpath "$fake_module") timeout -s KILL 60 "$araxd" --config "$dir/conf" --socket "$sock" \
 		--tenants "$dir/tenants.d" 2>"$dir/log.$kind"
 done
-grep -q 'attached to the module' "$dir/log.auto" && grep -q 'no socket' "$dir/log.auto" && ! grep -q 'listening' "$dir/log.auto"
+grep -q 'attached to the module' "$dir/log.auto" && grep -q "no socket.*socket=$sock" "$dir/log.auto" && ! grep -q 'listening' "$dir/log.auto"
 ok $? "link.kind = auto: no socket where there is the module"
 grep -q 'attached to the module' "$dir/log.both" && grep -q "listening socket=$sock" "$dir/log.both" &&
 	grep -q 'both links are served.*remedy=' "$dir/log.both"
