@@ -72,7 +72,9 @@ static void come_near(struct poller *p)
 	cpu_set_t all, there;
 	uint32_t cpu = p->rest.near_cpu;
 
-	if (cpu >= CPU_SETSIZE || (int)cpu == sched_getcpu() || !may_move(p, cpu, &all))
+	/* What is run elsewhere has more to wake than this thread. */
+	if (p->last_handed || cpu >= CPU_SETSIZE || (int)cpu == sched_getcpu() ||
+	    !may_move(p, cpu, &all))
 		return;
 	CPU_ZERO(&there);
 	CPU_SET(cpu, &there);
