@@ -760,6 +760,15 @@ static void check_stopped(struct poller *p)
 		p->on_stopped(p->stopped_arg);
 }
 
+/* For lanes that have nothing: what runs elsewhere may be what their next task waits for. */
+static void tell_lanes(struct poller *p)
+{
+	uint32_t more = p->running != 0;
+
+	if (unlikely(more != p->more))
+		__atomic_store_n(&p->more, more, __ATOMIC_RELAXED);
+}
+
 int poller_turn(struct poller *p)
 {
 	uint32_t i;
@@ -798,6 +807,7 @@ int poller_turn(struct poller *p)
 		return -1;
 	n += started;
 	poller_flush(p);
+	tell_lanes(p);
 	check_stopped(p);
 	/*
 	 * What is queued may have to wait for long, and so would whoever is asleep.  And where all that
@@ -920,6 +930,13 @@ static uint64_t live_beside(void *arg, const struct graph_node *node)
 	return graph_live_beside(node);
 }
 
+static uint64_t hand_over_ns(void *arg, uint32_t device)
+{
+	const struct poller *p = arg;
+
+	return runner_hand_over_ns(p->devs[device].runner);
+}
+
 /* ... and how late, if it is known what is to come. */
 static void followers(void *arg, const struct graph_node *node,
 		      void (*each)(void *to, const struct graph_node *node, uint32_t waits), void *to)
@@ -1001,6 +1018,7 @@ int poller_create(const struct config *config, const struct registry *registry,
 		goto fail;
 	sp.arg = p;
 	sp.ops.live = live_beside;
+	sp.ops.hand_over_ns = hand_over_ns;
 	sp.ops.followers = followers;
 	sp.ops.look_back = look_back;
 	if (p->memory)

@@ -196,6 +196,8 @@ struct poller {
 		uint64_t lone;		/* tasks, see lone.h */
 		uint64_t tasks, inline_runs, handed, stolen, sleeps, errors, moves, visits;
 	} stats;
+	/* Atomic: some run elsewhere.  Lanes look at it time and again, see runner_expects(). */
+	uint32_t more __attribute__((aligned(64)));
 };
 
 /* 0 or negative errno.  Devices, registry and configuration outlive it. */

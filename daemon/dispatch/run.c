@@ -1649,6 +1649,7 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 	err = runner_create(dev, p->registry, p->config, &pd->runner);
 	if (err)
 		return err;
+	runner_expects(pd->runner, &p->more);
 	pd->depth = p->config->debug.check_access ? 1 : runner_depth(pd->runner);
 	if (pd->depth > MAX_RUNS / pd->lanes)
 		pd->depth = MAX_RUNS / pd->lanes;

@@ -19,8 +19,6 @@
 /* So many stays in vain, and some visits go without. */
 #define STAYS		4
 #define STAYS_NOT	16
-/* Of inline_ns: until a thread that was woken for a task begins with it, on an idle CPU. */
-#define FAR_PART	2
 /* Between two times that others on a core come first. */
 #define LOOKS		8
 /*
@@ -125,9 +123,9 @@ static bool visit(struct poller *p, uint32_t device, uint32_t lane)
 		poller_be_here(true);
 		p->visitor = &p->devs[device];
 		p->visitor_lane = lane;
-		sched_near(p->sched, device, p->inline_ns / FAR_PART);
+		sched_near(p->sched, device);
 		take_turns(p);
-		sched_near(p->sched, SCHED_NO_DEVICE, 0);
+		sched_near(p->sched, SCHED_NO_DEVICE);
 		p->visitor = NULL;
 		p->exact = false;
 		poller_be_here(false);

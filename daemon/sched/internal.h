@@ -415,7 +415,6 @@ struct sched {
 	uint64_t plans;		/* that were followed */
 	bool thinking;		/* a pick found nothing, for a plan is being made: see plan.h */
 	uint32_t near;		/* see sched_near() */
-	uint64_t far_ns;
 	struct sched_model model;
 	/* See waits.c; @nr_stats of them. */
 	struct sched_flow *came;
@@ -833,7 +832,7 @@ static inline uint64_t stays_until(const struct sched_device *d, uint64_t switch
 /* What it takes until a task given to the idle device @i can begin there. */
 static inline uint64_t hand_over_ns(const struct sched *s, uint32_t i)
 {
-	return s->near == SCHED_NO_DEVICE || s->near == i ? 0 : s->far_ns;
+	return s->near == i || !s->ops.hand_over_ns ? 0 : s->ops.hand_over_ns(s->arg, i);
 }
 
 static inline bool can_run(struct sched *s, const struct graph_node *n, uint32_t device)

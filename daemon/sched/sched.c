@@ -805,10 +805,9 @@ void sched_remove(struct sched *s, struct graph_node *node)
 	program_left(s, p);
 }
 
-void sched_near(struct sched *s, uint32_t near, uint64_t ns)
+void sched_near(struct sched *s, uint32_t near)
 {
 	s->near = near;
-	s->far_ns = ns;
 	s->frees += SCHED_FREED + 1;
 	/* Who would rather have waited for one may not wait for another. */
 	s->stuck = false;

@@ -132,6 +132,8 @@ struct sched_link {
  *		planned: plan.h)
  * @holds:	whether all of the task's range @i is valid on @device, which has memory of its own, or,
  *		if that is SCHED_NO_DEVICE, at the host (NULL: the host has all)
+ * @hand_over_ns: until a task that is given to @device, which is idle, can begin there: what it takes
+ *		to wake it (NULL: 0)
  * @tenant:	@t->id has its first task for long: fill in the rest; false: nothing is
  *		known of it (NULL: all weights are equal until sched_tenant_set())
  */
@@ -155,6 +157,7 @@ struct sched_ops {
 			  bool (*each)(void *to, struct graph_node *node), void *to);
 	bool (*link)(void *arg, uint32_t device, struct sched_link *link);
 	bool (*holds)(void *arg, const struct graph_node *node, uint32_t i, uint32_t device);
+	uint64_t (*hand_over_ns)(void *arg, uint32_t device);
 	bool (*tenant)(void *arg, struct sched_tenant *t);
 };
 
@@ -287,10 +290,10 @@ bool sched_has_stats(const struct sched *s);
 int sched_push(struct sched *s, struct graph_node *node, uint64_t now_ns);
 
 /*
- * For the picks that follow: the caller is the thread of device @near, to give a task to
- * another one that is idle takes @ns longer.  SCHED_NO_DEVICE: all are alike, as at first.
+ * For the picks that follow: the caller is the thread of device @near, which need not be woken.
+ * SCHED_NO_DEVICE: of none, as at first.
  */
-void sched_near(struct sched *s, uint32_t near, uint64_t ns);
+void sched_near(struct sched *s, uint32_t near);
 
 /* Takes a task out that was not picked; nothing if it is not queued. */
 void sched_remove(struct sched *s, struct graph_node *node);

@@ -28,8 +28,11 @@ struct lane {
 	pthread_cond_t cond;
 	struct runner_task *head, **tail;
 	bool stop;
+	bool asleep;			/* its thread */
+	uint64_t handed_ns;		/* when it was handed something in its sleep; 0: it was not */
 	_Atomic uint32_t submitted;	/* counts tasks: seen without the lock */
 	uint32_t taken;			/* of them; by its thread */
+	uint32_t lost_waits;		/* its thread's alone: see await.c */
 	int32_t results[RUNNER_LATE];	/* of those that are done, by ticket; its thread's alone */
 	struct worker *kept;		/* its thread's alone; see pool_keep_for() */
 };
@@ -102,6 +105,8 @@ struct runner {
 
 	_Atomic uint64_t runs, worker_runs, worker_starts, worker_crashes, worker_timeouts;
 	_Atomic uint32_t awake;		/* lanes that wait so */
+	_Atomic uint32_t wake_ns;	/* what it takes to wake another one, about */
+	const uint32_t *more;		/* see runner_expects() */
 	_Atomic uint32_t busy;		/* tasks that have a lane */
 	struct lane_thread *threads;	/* all of them */
 	struct lane_thread *idle;	/* those that have no lane */

@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "daemon/awake.h"
 #include "daemon/backends/device.h"
 #include "daemon/brief_mutex.h"
 #include "daemon/preempted.h"
+#include "daemon/worker/await.h"
 #include "daemon/worker/inside.h"
 
 _Thread_local struct lane_thread *this_thread;
@@ -47,15 +47,23 @@ static struct runner_task *another(struct lane *lane)
 /* The next task; NULL: stop. */
 static struct runner_task *next_task(struct lane *lane)
 {
+	uint64_t handed_ns;
 	struct runner_task *t;
 
 	pthread_mutex_lock(&lane->lock);
-	while (!lane->head && !lane->stop)
+	lane->handed_ns = 0;
+	while (!lane->head && !lane->stop) {
+		lane->asleep = true;
 		pthread_cond_wait(&lane->cond, &lane->lock);
+	}
+	lane->asleep = false;
+	handed_ns = lane->handed_ns;
 	t = lane->stop ? NULL : lane->head;
 	if (t)
 		take_first(lane);
 	pthread_mutex_unlock(&lane->lock);
+	if (handed_ns)
+		await_woken(lane->runner, handed_ns);
 	return t;
 }
 
@@ -105,32 +113,6 @@ static bool run_staged(struct runner *r, struct runner_task *t)
 	t->hold_ns = t->enter ? now_ns() - start - turn_paused_ns(t) : t->wall_ns;
 	atomic_fetch_sub_explicit(&r->busy, 1, memory_order_relaxed);
 	return true;
-}
-
-static bool has_come(const void *arg)
-{
-	const struct lane *lane = arg;
-
-	return atomic_load_explicit(&lane->submitted, memory_order_relaxed) != lane->taken;
-}
-
-/*
- * The next task often comes as soon as this one's end is known: to wait awake for
- * about the price of a wake-up spares the poller and this thread one each.
- */
-static bool await_next(const struct lane *lane)
-{
-	struct runner *r = lane->runner;
-	uint32_t awake;
-	bool come;
-
-	if (!awake_many_cpus())
-		return awake_for(has_come, lane);
-	/* They wait for long there: most of a group's cores are for its kernels and for programs. */
-	awake = atomic_fetch_add_explicit(&r->awake, 1, memory_order_relaxed);
-	come = awake < awake_cpus() / AWAKE_SHARE ? awake_for(has_come, lane) : has_come(lane);
-	atomic_fetch_sub_explicit(&r->awake, 1, memory_order_relaxed);
-	return come;
 }
 
 /**

@@ -19,6 +19,7 @@
 #include "daemon/libexec.h"
 #include "daemon/log.h"
 #include "daemon/reason.h"
+#include "daemon/worker/await.h"
 #include "daemon/worker/inside.h"
 #include "daemon/worker/sandbox.h"
 
@@ -613,6 +614,8 @@ void runner_submit(struct runner *r, struct runner_task *t)
 	lane->tail = &t->next;
 	t->ticket = atomic_load_explicit(&lane->submitted, memory_order_relaxed);
 	atomic_fetch_add_explicit(&lane->submitted, 1, memory_order_relaxed);
+	if (lane->asleep && !lane->handed_ns)
+		lane->handed_ns = now_ns();
 	pthread_cond_signal(&lane->cond);
 	pthread_mutex_unlock(&lane->lock);
 }
@@ -724,6 +727,7 @@ int runner_create(struct device *dev, const struct registry *registry,
 	r->host = dev->info.kind == ARAX_DEVICE_CPU && !dev->info.memory;
 	r->opencl = dev->info.kind == ARAX_DEVICE_OPENCL && !dev->info.memory;
 	r->follows = device_follows(dev);
+	await_init(r);
 	r->options.kind = dev->info.kind;
 	if (r->opencl)
 		set_device(r, config);

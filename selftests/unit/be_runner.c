@@ -1051,6 +1051,39 @@ START_TEST(lanes_run_what_is_submitted)
 }
 END_TEST
 
+/*
+ * The one lane of a core waits awake for as long as tasks run elsewhere, but not for ever.  How
+ * long it does is seen from outside, on a machine on which others want the core as well.
+ */
+#define LONG_AWAKE_NS	400000u
+
+START_TEST(a_core_stays_awake_while_others_run)
+{
+	static uint32_t more = 1;
+	struct buffer b = make_buffer(64);
+	uint64_t began, awake = 0;
+	struct task k;
+
+	teardown();
+	setup_with("cpu { groups = { \"0\" } }");
+	runner_expects(runner, &more);
+	while (awake < LONG_AWAKE_NS) {
+		nr_done = 0;
+		make_task(&k, "test_groups", &b, 1, NULL, 0);
+		k.t.done = on_done;
+		runner_submit(runner, &k.t);
+		await_done(1);
+		began = now_ns();
+		while (!runner_hand_over_ns(runner))
+			;
+		awake = now_ns() - began;
+	}
+	/* Who sleeps has to be woken, and that takes some time. */
+	ck_assert_uint_gt(runner_hand_over_ns(runner), 0);
+	free_buffer(&b);
+}
+END_TEST
+
 static int entered, left;
 
 static int refuse(struct runner_task *t)
@@ -1402,6 +1435,7 @@ int main(void)
 	tcase_add_test(t, traced_as_it_builds);
 	tcase_add_test(t, gone_as_it_starts);
 	tcase_add_test(t, lanes_run_what_is_submitted);
+	tcase_add_test(t, a_core_stays_awake_while_others_run);
 	tcase_add_test(t, lanes_enter_and_leave);
 	tcase_add_test(t, a_short_one_loses_its_cpu);
 	tcase_add_test(t, destroy_cancels_what_is_queued);

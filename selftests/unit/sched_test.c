@@ -22,6 +22,7 @@ static uint64_t switching;
 static const char *const policy_names[] = { SCHED_POLICIES(POLICY_NAME) };
 static uint32_t allowed[64];	/* by kernel: bit per device; 0: all */
 
+static uint64_t waking[2];	/* by device: until it can begin */
 static unsigned int asked;	/* how often whether one can */
 
 static bool can_run(void *arg, const struct graph_node *n, uint32_t device)
@@ -42,12 +43,18 @@ static uint64_t switch_ns(void *arg, const struct graph_node *n, uint32_t device
 	return configured[device] && configured[device] != n->d.kernel ? switching : 0;
 }
 
+static uint64_t hand_over_ns(void *arg, uint32_t device)
+{
+	return device < 2 ? waking[device] : 0;
+}
+
 static void make(const char *policy)
 {
 	s = sched_create(&(struct sched_params){
 		.policy = policy,
 		.ops = {
 			.can_run = can_run, .transfer_ns = transfer_ns, .switch_ns = switch_ns,
+			.hand_over_ns = hand_over_ns,
 		},
 	});
 	ck_assert_ptr_nonnull(s);
@@ -404,6 +411,42 @@ START_TEST(eft_takes_the_faster)
 }
 END_TEST
 
+/* Where the thread that asks is one device's own, that one need not be woken. */
+START_TEST(eft_counts_the_waking)
+{
+	static const struct {
+		uint64_t waking[2];
+		uint32_t near, device;
+	} cases[] = {
+		{ { 0, 0 }, SCHED_NO_DEVICE, 0 },
+		{ { MS, MS }, SCHED_NO_DEVICE, 0 },
+		{ { 2 * MS, MS / 2 }, SCHED_NO_DEVICE, 1 },
+		{ { MS / 2, MS / 2 }, 1, 0 },
+		{ { 2 * MS, 2 * MS }, 1, 1 },
+		{ { 2 * MS, 2 * MS }, 0, 0 },
+		/* It waits awake. */
+		{ { 0, 2 * MS }, 1, 0 },
+	};
+	static const uint64_t took[] = { 9 * MS, 10 * MS };
+	struct graph_node *n;
+
+	for (uint32_t i = 0; i < 2; i++) {
+		sched_device_set(s, i, 1);
+		learn(1, i, took[i]);
+	}
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		memcpy(waking, cases[i].waking, sizeof(waking));
+		sched_near(s, cases[i].near);
+		n = push(1, 1);
+		ck_assert_ptr_eq(sched_pick(s, now), n);
+		ck_assert_msg(n->device == cases[i].device, "case %zu", i);
+		now += 10 * MS;
+		sched_finish(s, n, took[n->device], true);
+	}
+	memset(waking, 0, sizeof(waking));
+}
+END_TEST
+
 /* The best is free in a moment, but the other one is now, and hardly slower. */
 START_TEST(eft_waits_for_no_trifle)
 {
@@ -500,7 +543,7 @@ START_TEST(eft_tries_by_what_has_run)
 	for (int i = 0; i < 5000; i++) {
 		now += 1000;
 		/* As each task of others that comes or goes. */
-		sched_near(s, SCHED_NO_DEVICE, 0);
+		sched_near(s, SCHED_NO_DEVICE);
 		ck_assert_ptr_null(sched_pick(s, now));
 	}
 }
@@ -1657,6 +1700,7 @@ int main(void)
 	tcase_add_test(c, idling_saves_nothing);
 	tcase_add_test(c, inline_runs_are_charged);
 	tcase_add_test(c, eft_takes_the_faster);
+	tcase_add_test(c, eft_counts_the_waking);
 	tcase_add_test(c, eft_waits_for_no_trifle);
 	tcase_add_test(c, eft_doubts_few_runs);
 	tcase_add_test(c, eft_tries_with_measure);
