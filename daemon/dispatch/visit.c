@@ -23,10 +23,11 @@
 #define LOOKS		8
 /*
  * Who doesn't have it back by then shares the core with somebody who computes, and keeps all others
- * from the poller's work meanwhile: as many visits then go without.
+ * from the poller's work meanwhile: of all time only so large a part, and not much at once.
  */
 #define LOST_US		500u
-#define LOST_NOT	1000
+#define LOST_PART	64
+#define LOST_MOST_US	2000u
 
 /* As the poller does before it sleeps; false: there is something to be done. */
 static bool leave_asleep(struct poller *p)
@@ -59,16 +60,23 @@ static bool may_stay(struct poller *p)
 		p->stays_not--;
 		return false;
 	}
-	return true;
+	return p->now >= p->stay_again;
 }
 
 /* Whoever was woken may have to run on this very core.  False: so does somebody else. */
 static bool let_others(struct poller *p)
 {
+	uint64_t most = LOST_MOST_US * p->ticks.per_us, now, lost;
+
 	sched_yield();
-	if (ticks_now(&p->ticks) - p->now < LOST_US * p->ticks.per_us)
+	now = ticks_now(&p->ticks);
+	lost = now - p->now;
+	if (lost < LOST_US * p->ticks.per_us)
 		return true;
-	p->stays_not = LOST_NOT;
+	/* A little may have been saved up: what is still to be waited for begins before now. */
+	if (p->stay_again + LOST_PART * most < now)
+		p->stay_again = now - LOST_PART * most;
+	p->stay_again += LOST_PART * lost;
 	return false;
 }
 
@@ -89,7 +97,7 @@ static void stay(struct poller *p)
 	}
 	if (n)
 		POLLER_COUNT(p, stayed);
-	p->stays = n || p->stays_not ? 0 : p->stays + 1;
+	p->stays = n || p->stay_again > p->now ? 0 : p->stays + 1;
 	if (p->stays == STAYS) {
 		p->stays = 0;
 		p->stays_not = STAYS_NOT;
