@@ -63,7 +63,8 @@ SHELL_SCRIPTS = $(shell grep -lsE '^\#!.*(bash|/sh)' .ci/* scripts/* selftests/*
 shellcheck:
 	@scripts/tally run style/shellcheck shellcheck $(SHELL_SCRIPTS)
 
-checkpatch: $(B)/kernels/debug/stamp
+# It needs the source alone, and gets it itself.
+checkpatch:
 	@scripts/tally run style/checkpatch scripts/checkpatch
 
 test-qemu-runner: $(B)/kernels/6.1/stamp
