@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Unit tests of kernels, backends, runners, configuration and log.
 
-BE_LIB := daemon/complaints.c daemon/log.c daemon/reason.c daemon/config.c daemon/tenants/tenants.c $(ADMIN_SRCS) $(KERNELS_SRCS) $(BACKENDS_SRCS) $(RUNNER_SRCS)
+BE_LIB := daemon/complaints.c daemon/log.c daemon/reason.c daemon/config.c daemon/tenants/folder.c daemon/tenants/tenants.c $(ADMIN_SRCS) $(KERNELS_SRCS) $(BACKENDS_SRCS) $(RUNNER_SRCS)
 BE_LIBS := -lcheck -lsubunit -lrt -lm -ljansson -lconfuse -ldl
 BE_NEEDS := $(STD_KERNEL) $(BLAS_KERNEL) $(TEST_KERNEL) $(FOREIGN_TEST) $(UNLOCKED_WORKER) $(LOSING_WORKER) $(STOPPED_WORKER) $(TRACED_WORKER) $(LEAVING_WORKER) $(B)/libexec/arax-worker $(OLD_PLUGINS) $(QUEUED_PLUGIN)
 

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/vfs.h>
@@ -17,7 +18,7 @@
 
 #define TMPFS	0x01021994
 
-static char top[64], files[96], mount[96], log_path[96];
+static char top[64], files[128], mount[96], log_path[96];
 static struct tenants *t;
 
 /* What was set, in order: "NAME what=value". */
@@ -92,6 +93,13 @@ static unsigned int watches(void)
 		n += !strncmp(line, "inotify ", 8);
 	fclose(f);
 	return n;
+}
+
+static bool told(void)
+{
+	struct pollfd fd = { .fd = tenants_fd(t), .events = POLLIN };
+
+	return poll(&fd, 1, 0) == 1;
 }
 
 static unsigned int count_in_log(const char *text)
@@ -311,7 +319,7 @@ START_TEST(paced)
 	unmake("/b");
 	/* and it has its own at last. */
 	make("/a");
-	while ((wait = tenants_event_paced(t)) >= 0) {
+	while ((wait = tenants_event_paced(t)) != TENANTS_CHECK_MS) {
 		ck_assert_int_le(wait, 101);
 		usleep((unsigned int)wait * 1000);
 	}
@@ -334,7 +342,7 @@ START_TEST(at_once_when_somebody_arrives)
 		unmake("/a");
 	}
 	/* A machine that is too slow for that has nothing to pace. */
-	for (i = 0; i < 1000 && tenants_event_paced(t) < 0; i++) {
+	for (i = 0; i < 1000 && tenants_event_paced(t) == TENANTS_CHECK_MS; i++) {
 		make("/a");
 		unmake("/a");
 	}
@@ -439,14 +447,16 @@ START_TEST(no_folder)
 
 	ck_assert_int_eq(rmdir(files), 0);
 	make("/a");
-	snprintf(above, sizeof(above), "%s", files);
+	snprintf(above, sizeof(above), "%s/tenants.d", top);
 	strcat(files, "/x/tenants.d");
 	create();
 	tenants_event(t);
 	ck_assert_int_eq(mkdir(above, 0755), 0);
+	ck_assert(told());
 	tenants_event(t);
 	strcat(above, "/x");
 	ck_assert_int_eq(mkdir(above, 0755), 0);
+	ck_assert(told());
 	ck_assert_int_eq(mkdir(files, 0755), 0);
 	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
 	expect("");
@@ -459,8 +469,13 @@ START_TEST(no_folder)
 	tenants_event(t);
 	expect("/a 1=max;");
 	ck_assert_int_eq(mkdir(above, 0755), 0);
+	ck_assert(told());
 	tenants_event(t);
+	/* Nobody waits for that. */
+	be_write(top, "beside", "");
+	ck_assert(!told());
 	ck_assert_int_eq(mkdir(files, 0755), 0);
+	ck_assert(told());
 	tenants_event(t);
 	be_write(files, "1.conf", "tenant /a { tasks.max = 7 }\n");
 	tenants_event(t);
@@ -470,7 +485,7 @@ END_TEST
 
 START_TEST(folder_is_replaced)
 {
-	char other[128], old[128];
+	char other[160], old[160];
 	unsigned int before;
 
 	make("/a");
@@ -498,6 +513,97 @@ START_TEST(folder_is_replaced)
 	tenants_event(t);
 	expect("");
 	ck_assert_uint_eq(watches(), before);
+}
+END_TEST
+
+/* With those above it. */
+static void make_all(const char *path)
+{
+	char *at, part[256];
+
+	ck_assert_uint_lt((size_t)snprintf(part, sizeof(part), "%s", path), sizeof(part));
+	for (at = part + strlen(top); (at = strchr(at + 1, '/'));) {
+		*at = '\0';
+		if (mkdir(part, 0755))
+			ck_assert_int_eq(errno, EEXIST);
+		*at = '/';
+	}
+	ck_assert_int_eq(mkdir(part, 0755), 0);
+}
+
+static void set_folder(const char *text)
+{
+	be_write(files, "1.conf", text);
+	tenants_event(t);
+}
+
+/* As far up as we may rename: nobody is told of that but by the one that is moved. */
+START_TEST(folder_above_is_replaced)
+{
+	char a[96], other[128], old[128], in_other[160], in_old[160];
+	unsigned int before;
+
+	make("/a");
+	snprintf(a, sizeof(a), "%s/x", top);
+	snprintf(other, sizeof(other), "%s.new", a);
+	snprintf(old, sizeof(old), "%s.old", a);
+	snprintf(in_other, sizeof(in_other), "%s/y/tenants.d", other);
+	snprintf(in_old, sizeof(in_old), "%s/y/tenants.d", old);
+	snprintf(files, sizeof(files), "%s/y/tenants.d", a);
+	make_all(files);
+	make_all(in_other);
+	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
+	be_write(in_other, "1.conf", "tenant /a { tasks.max = 9 }\n");
+	create();
+	expect("/a 1=5;");
+	before = watches();
+	ck_assert_int_eq(rename(a, old), 0);
+	ck_assert_int_eq(rename(other, a), 0);
+	/* It need not be asked for: whoever waits is told. */
+	ck_assert(told());
+	tenants_event(t);
+	expect("/a 1=9;");
+	ck_assert_uint_eq(watches(), before);
+	set_folder("tenant /a { tasks.max = 10 }\n");
+	expect("/a 1=10;");
+	be_write(in_old, "1.conf", "tenant /a { tasks.max = 11 }\n");
+	tenants_event(t);
+	expect("");
+	/* What comes and goes beside it concerns nobody. */
+	be_write(top, "beside", "");
+	be_write(a, "beside", "");
+	ck_assert(!told());
+}
+END_TEST
+
+/* Of a link nobody is told, but who asks. */
+START_TEST(link_above_leads_elsewhere)
+{
+	char a[96], b[96], to[96], in_a[128], in_b[128];
+
+	make("/a");
+	snprintf(a, sizeof(a), "%s/a", top);
+	snprintf(b, sizeof(b), "%s/b", top);
+	snprintf(to, sizeof(to), "%s/to", top);
+	snprintf(in_a, sizeof(in_a), "%s/tenants.d", a);
+	snprintf(in_b, sizeof(in_b), "%s/tenants.d", b);
+	snprintf(files, sizeof(files), "%s/tenants.d", to);
+	make_all(in_a);
+	make_all(in_b);
+	be_write(in_a, "1.conf", "tenant /a { tasks.max = 5 }\n");
+	be_write(in_b, "1.conf", "tenant /a { tasks.max = 9 }\n");
+	ck_assert_int_eq(symlink(a, to), 0);
+	create();
+	expect("/a 1=5;");
+	ck_assert_int_eq(unlink(to), 0);
+	ck_assert_int_eq(symlink(b, to), 0);
+	if (_i)
+		ck_assert_int_eq(tenants_event_paced(t), TENANTS_CHECK_MS);
+	else
+		tenants_event(t);
+	expect("/a 1=9;");
+	set_folder("tenant /a { tasks.max = 10 }\n");
+	expect("/a 1=10;");
 }
 END_TEST
 
@@ -554,6 +660,8 @@ int main(void)
 	tcase_add_test(tc, refused_is_tried_again);
 	tcase_add_test(tc, no_folder);
 	tcase_add_loop_test(tc, folder_is_replaced, 0, 2);
+	tcase_add_test(tc, folder_above_is_replaced);
+	tcase_add_loop_test(tc, link_above_leads_elsewhere, 0, 2);
 	tcase_add_test(tc, two_threads);
 	suite_add_tcase(suite, tc);
 	return be_main(suite);
