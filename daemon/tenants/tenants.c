@@ -56,6 +56,7 @@ struct tenants {
 	void *arg;
 	int notify;		/* inotify, or -1 */
 	bool warned;
+	uint64_t away_ns;	/* since when what @saved has is read nowhere; 0: it is read */
 	struct saved saved;
 	struct places places;
 };
@@ -479,15 +480,43 @@ static void replace(struct tenants *t, struct saved *now, struct places *places)
 	saved_free(&old);
 }
 
-/* False: a file has an error, and nothing has changed. */
-static bool read_again(struct tenants *t)
+/* What is missing has been away for long enough: that is meant. */
+static bool is_over(const struct tenants *t)
 {
+	return t->away_ns && monotonic_ns() - t->away_ns >= TENANTS_GRACE_MS * 1000000ull;
+}
+
+/* Is what is @missing to hold still? */
+static bool await_folder(struct tenants *t, bool missing)
+{
+	bool wait = missing && t->saved.count && !is_over(t);
+
+	if (wait && !t->away_ns) {
+		t->away_ns = monotonic_ns();
+		log_warn("the folder of saved limits is gone: they are taken back unless it comes again",
+			 log_str("folder", t->folder.path), log_u64("ms", TENANTS_GRACE_MS));
+	}
+	if (!wait)
+		t->away_ns = 0;
+	return wait;
+}
+
+/* False: a file has an error, or may come again, and nothing has changed. */
+static bool read_again(struct tenants *t, bool at_once)
+{
+	bool another = folder_is_another(&t->folder), missing;
 	struct saved now = { 0 };
 	struct places places;
 	int err;
 
 	folder_watch(&t->folder);
 	err = saved_read(&now, t->folder.path, on_error, NULL);
+	/* Who replaces it may make the folder first, and its files then. */
+	missing = err == -ENOENT || (!err && !now.count && (another || t->away_ns));
+	if (await_folder(t, missing && !at_once)) {
+		saved_free(&now);
+		return false;
+	}
 	if (!err || err == -ENOENT)
 		err = places_of(&now, &places);
 	if (err) {
@@ -502,16 +531,28 @@ static bool read_again(struct tenants *t)
 
 /* ------------------------------------------------------------------ */
 
+/* In how many ms. */
+static int next_check(const struct tenants *t)
+{
+	uint64_t ms;
+
+	if (!t->away_ns)
+		return TENANTS_CHECK_MS;
+	ms = (monotonic_ns() - t->away_ns) / 1000000;
+	return ms < TENANTS_GRACE_MS ? TENANTS_GRACE_MS - (int)ms : 0;
+}
+
 static int look(struct tenants *t, bool at_once)
 {
-	int ms;
+	int ms, next;
 
 	pthread_mutex_lock(&t->lock);
-	if (take_events(t) || folder_is_another(&t->folder))
-		read_again(t);
+	if (take_events(t) || folder_is_another(&t->folder) || is_over(t))
+		read_again(t, false);
 	ms = apply(t, at_once);
+	next = next_check(t);
 	pthread_mutex_unlock(&t->lock);
-	return ms < 0 ? TENANTS_CHECK_MS : ms;
+	return ms < 0 || ms > next ? next : ms;
 }
 
 void tenants_event(struct tenants *t)
@@ -530,7 +571,7 @@ void tenants_reload(struct tenants *t)
 	bool read;
 
 	pthread_mutex_lock(&t->lock);
-	read = read_again(t);
+	read = read_again(t, true);
 	for (i = 0; read && i < t->saved.count; i++) {
 		t->saved.at[i].id = 0;
 		t->saved.at[i].told = 0;

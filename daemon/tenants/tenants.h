@@ -16,6 +16,11 @@
 
 /* So often is asked for what no descriptor tells: of the files' folder another may be in place. */
 #define TENANTS_CHECK_MS	10000
+/*
+ * So long what the files said holds when their folder is gone: who replaces it moves it away
+ * first, and nobody is to be without limits meanwhile.
+ */
+#define TENANTS_GRACE_MS	10000
 
 struct tenants;
 
@@ -38,7 +43,7 @@ void tenants_event(struct tenants *t);
 int tenants_event_paced(struct tenants *t);
 /*
  * Reads the files anew and sets all that they say, also what was changed since by
- * hand.  Files with an error change nothing.
+ * hand.  Files with an error change nothing; without their folder all is taken back at once.
  */
 void tenants_reload(struct tenants *t);
 /* How many limits are in force, for tests and the log. */

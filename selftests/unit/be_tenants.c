@@ -18,7 +18,7 @@
 
 #define TMPFS	0x01021994
 
-static char top[64], files[128], mount[96], log_path[96];
+static char top[64], files[96], mount[96], log_path[96];
 static struct tenants *t;
 
 /* What was set, in order: "NAME what=value". */
@@ -43,6 +43,24 @@ static int record(void *arg, const struct arax_limit *a)
 			 (unsigned long long)a->value);
 	pthread_mutex_unlock(&lock);
 	return answer;
+}
+
+/* araxd's clock is so far ahead: what is due by then need not be waited for. */
+static int ahead_ms;
+
+int __real_clock_gettime(clockid_t clock, struct timespec *ts);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ts);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
+{
+	int ret = __real_clock_gettime(clock, ts);
+
+	if (clock == CLOCK_MONOTONIC) {
+		ts->tv_nsec += ahead_ms % 1000 * 1000000l;
+		ts->tv_sec += ahead_ms / 1000 + ts->tv_nsec / 1000000000;
+		ts->tv_nsec %= 1000000000;
+	}
+	return ret;
 }
 
 static void expect(const char *what)
@@ -156,6 +174,7 @@ static void setup(void)
 	log_init(fd, LOG_LEVEL_DEBUG, LOG_FORMAT_PLAIN);
 	calls[0] = '\0';
 	answer = 0;
+	ahead_ms = 0;
 }
 
 static void teardown(void)
@@ -268,6 +287,12 @@ START_TEST(parents_come_again)
 	ck_assert_uint_eq(watches(), before - 2);
 }
 END_TEST
+
+static void set_folder(const char *text)
+{
+	be_write(files, "1.conf", text);
+	tenants_event(t);
+}
 
 static uint64_t now_ms(void)
 {
@@ -467,6 +492,9 @@ START_TEST(no_folder)
 	expect("/a 1=6;");
 	be_rmdir(above);
 	tenants_event(t);
+	expect("");
+	ahead_ms += TENANTS_GRACE_MS;
+	tenants_event(t);
 	expect("/a 1=max;");
 	ck_assert_int_eq(mkdir(above, 0755), 0);
 	ck_assert(told());
@@ -485,7 +513,7 @@ END_TEST
 
 START_TEST(folder_is_replaced)
 {
-	char other[160], old[160];
+	char other[128], old[128];
 	unsigned int before;
 
 	make("/a");
@@ -498,9 +526,10 @@ START_TEST(folder_is_replaced)
 	expect("/a 1=5;");
 	before = watches();
 	ck_assert_int_eq(rename(files, old), 0);
+	/* Seen or not, meanwhile there are no fewer limits. */
 	if (_i) {
 		tenants_event(t);
-		expect("/a 1=max;");
+		expect("");
 	}
 	ck_assert_int_eq(rename(other, files), 0);
 	tenants_event(t);
@@ -513,6 +542,102 @@ START_TEST(folder_is_replaced)
 	tenants_event(t);
 	expect("");
 	ck_assert_uint_eq(watches(), before);
+}
+END_TEST
+
+/* As an administrator does who has another one ready, or makes it anew, file by file. */
+START_TEST(folder_is_away)
+{
+	char old[128];
+	int wait;
+
+	snprintf(old, sizeof(old), "%s.old", files);
+	make("/a");
+	create();
+	set_folder("tenant /a { tasks.max = 5 }\n");
+	expect("/a 1=5;");
+	ck_assert_int_eq(rename(files, old), 0);
+	ck_assert(told());
+	wait = tenants_event_paced(t);
+	ck_assert_int_gt(wait, TENANTS_GRACE_MS - 5000);
+	ck_assert_int_le(wait, TENANTS_GRACE_MS);
+	logged("the folder of saved limits is gone");
+	expect("");
+	ck_assert_uint_eq(tenants_in_force(t), 1);
+	/* They hold for what appears as well. */
+	unmake("/a");
+	make("/a");
+	tenants_event(t);
+	expect("/a 1=5;");
+	ahead_ms += TENANTS_GRACE_MS - 5000;
+	wait = tenants_event_paced(t);
+	ck_assert_int_gt(wait, 0);
+	ck_assert_int_le(wait, 5000);
+	ck_assert_int_eq(mkdir(files, 0755), 0);
+	if (_i == 1)
+		tenants_event(t);
+	expect("");
+	set_folder("tenant /a { tasks.max = 5 contexts.max = 2 }\n");
+	expect("/a 2=2;");
+	/* That is all; and another time begins anew. */
+	ahead_ms += TENANTS_GRACE_MS;
+	ck_assert_int_eq(tenants_event_paced(t), TENANTS_CHECK_MS);
+	be_rmdir(files);
+	tenants_event(t);
+	expect("");
+	if (_i == 2) {
+		ck_assert_int_eq(mkdir(files, 0755), 0);
+		tenants_event(t);
+		expect("");
+	}
+	ahead_ms += TENANTS_GRACE_MS - 5000;
+	tenants_event(t);
+	expect("");
+	ahead_ms += 5000;
+	ck_assert_int_eq(tenants_event_paced(t), TENANTS_CHECK_MS);
+	expect("/a 1=max;/a 2=max;");
+	ck_assert_uint_eq(tenants_in_force(t), 0);
+}
+END_TEST
+
+/* Another one that is empty is no other word than none. */
+START_TEST(folder_is_empty)
+{
+	char old[128];
+
+	snprintf(old, sizeof(old), "%s.old", files);
+	make("/a");
+	create();
+	set_folder("tenant /a { tasks.max = 5 }\n");
+	expect("/a 1=5;");
+	ck_assert_int_eq(rename(files, old), 0);
+	ck_assert_int_eq(mkdir(files, 0755), 0);
+	tenants_event(t);
+	expect("");
+	set_folder("tenant /a { tasks.max = 6 }\n");
+	expect("/a 1=6;");
+	/* But who empties it means that. */
+	set_folder("");
+	expect("/a 1=max;");
+}
+END_TEST
+
+/* Who asks for all that stands there to be set has it so. */
+START_TEST(no_grace_at_reload)
+{
+	make("/a");
+	create();
+	set_folder("tenant /a { tasks.max = 5 }\n");
+	expect("/a 1=5;");
+	be_rmdir(files);
+	if (_i) {
+		tenants_event(t);
+		expect("");
+	}
+	tenants_reload(t);
+	expect("/a 1=max;");
+	ck_assert_int_eq(tenants_event_paced(t), TENANTS_CHECK_MS);
+	expect("");
 }
 END_TEST
 
@@ -531,12 +656,6 @@ static void make_all(const char *path)
 	ck_assert_int_eq(mkdir(part, 0755), 0);
 }
 
-static void set_folder(const char *text)
-{
-	be_write(files, "1.conf", text);
-	tenants_event(t);
-}
-
 /* As far up as we may rename: nobody is told of that but by the one that is moved. */
 START_TEST(folder_above_is_replaced)
 {
@@ -549,7 +668,7 @@ START_TEST(folder_above_is_replaced)
 	snprintf(old, sizeof(old), "%s.old", a);
 	snprintf(in_other, sizeof(in_other), "%s/y/tenants.d", other);
 	snprintf(in_old, sizeof(in_old), "%s/y/tenants.d", old);
-	snprintf(files, sizeof(files), "%s/y/tenants.d", a);
+	snprintf(files, sizeof(files), "%s/x/y/tenants.d", top);
 	make_all(files);
 	make_all(in_other);
 	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
@@ -587,7 +706,7 @@ START_TEST(link_above_leads_elsewhere)
 	snprintf(to, sizeof(to), "%s/to", top);
 	snprintf(in_a, sizeof(in_a), "%s/tenants.d", a);
 	snprintf(in_b, sizeof(in_b), "%s/tenants.d", b);
-	snprintf(files, sizeof(files), "%s/tenants.d", to);
+	snprintf(files, sizeof(files), "%s/to/tenants.d", top);
 	make_all(in_a);
 	make_all(in_b);
 	be_write(in_a, "1.conf", "tenant /a { tasks.max = 5 }\n");
@@ -660,6 +779,9 @@ int main(void)
 	tcase_add_test(tc, refused_is_tried_again);
 	tcase_add_test(tc, no_folder);
 	tcase_add_loop_test(tc, folder_is_replaced, 0, 2);
+	tcase_add_loop_test(tc, folder_is_away, 0, 3);
+	tcase_add_test(tc, folder_is_empty);
+	tcase_add_loop_test(tc, no_grace_at_reload, 0, 2);
 	tcase_add_test(tc, folder_above_is_replaced);
 	tcase_add_loop_test(tc, link_above_leads_elsewhere, 0, 2);
 	tcase_add_test(tc, two_threads);
