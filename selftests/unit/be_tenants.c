@@ -511,6 +511,53 @@ START_TEST(no_folder)
 }
 END_TEST
 
+/* With those above it. */
+static void make_all(const char *path)
+{
+	char *at, part[256];
+
+	ck_assert_uint_lt((size_t)snprintf(part, sizeof(part), "%s", path), sizeof(part));
+	for (at = part + strlen(top); (at = strchr(at + 1, '/'));) {
+		*at = '\0';
+		if (mkdir(part, 0755))
+			ck_assert_int_eq(errno, EEXIST);
+		*at = '/';
+	}
+	ck_assert_int_eq(mkdir(part, 0755), 0);
+}
+
+/* However the path is written. */
+START_TEST(folder_by_another_path)
+{
+	static const char *const paths[] = {
+		"tenants.d", "tenants.d//", "./tenants.d", "x//y/../../tenants.d", "../%s//tenants.d/",
+	};
+	char x[96];
+
+	make("/a");
+	snprintf(x, sizeof(x), "%s/x/y", top);
+	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
+	ck_assert_int_eq(chdir(top), 0);
+	make_all(x);
+	snprintf(files, sizeof(files), paths[_i], strrchr(top, '/') + 1);
+	create();
+	expect("/a 1=5;");
+	ck_assert_int_eq(rename("tenants.d", "old"), 0);
+	ck_assert(told());
+	tenants_event(t);
+	expect("");
+	be_write(top, "beside", "");
+	ck_assert_int_eq(mkdir("tenants.d", 0755), 0);
+	ck_assert(told());
+	tenants_event(t);
+	be_write("tenants.d", "1.conf", "tenant /a { tasks.max = 6 }\n");
+	ck_assert(told());
+	tenants_event(t);
+	expect("/a 1=6;");
+	ck_assert_int_eq(chdir("/"), 0);
+}
+END_TEST
+
 START_TEST(folder_is_replaced)
 {
 	char other[128], old[128];
@@ -641,21 +688,6 @@ START_TEST(no_grace_at_reload)
 }
 END_TEST
 
-/* With those above it. */
-static void make_all(const char *path)
-{
-	char *at, part[256];
-
-	ck_assert_uint_lt((size_t)snprintf(part, sizeof(part), "%s", path), sizeof(part));
-	for (at = part + strlen(top); (at = strchr(at + 1, '/'));) {
-		*at = '\0';
-		if (mkdir(part, 0755))
-			ck_assert_int_eq(errno, EEXIST);
-		*at = '/';
-	}
-	ck_assert_int_eq(mkdir(part, 0755), 0);
-}
-
 /* As far up as we may rename: nobody is told of that but by the one that is moved. */
 START_TEST(folder_above_is_replaced)
 {
@@ -778,6 +810,7 @@ int main(void)
 	tcase_add_test(tc, errors_change_nothing);
 	tcase_add_test(tc, refused_is_tried_again);
 	tcase_add_test(tc, no_folder);
+	tcase_add_loop_test(tc, folder_by_another_path, 0, 5);
 	tcase_add_loop_test(tc, folder_is_replaced, 0, 2);
 	tcase_add_loop_test(tc, folder_is_away, 0, 3);
 	tcase_add_test(tc, folder_is_empty);
