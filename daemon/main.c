@@ -463,8 +463,8 @@ static void run(struct daemon *d)
 		{ .fd = d->tenants ? tenants_fd(d->tenants) : -1, .events = POLLIN },
 		{ .fd = d->lost_fd, .events = POLLIN },
 	};
+	int wait_ms = d->tenants ? 0 : -1;
 	bool stopping = false;
-	int wait_ms = -1;
 
 	for (;;) {
 		struct signalfd_siginfo si;

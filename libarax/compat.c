@@ -18,3 +18,11 @@ int get_device_0_1(struct arax *ax, uint32_t index, struct arax_device *device)
 	memcpy(device, &d, room);
 	return ret;
 }
+
+/* It could not refuse. */
+void close_0_1(struct arax *ax);
+__asm__(".symver close_0_1, arax_close@LIBARAX_0.1");
+void close_0_1(struct arax *ax)
+{
+	arax_close(ax);
+}

@@ -97,11 +97,17 @@ static inline void take_all(struct arax *ax, struct aftermath *after)
 static _Thread_local struct {
 	struct arax_event *first;
 	struct arax_event **end;
-	bool calling;
+	struct calling *calling;
 } noted;
 
+/* A call that calls them, within a notify that another one has called. */
+struct calling {
+	const struct arax *ax;
+	struct calling *outer;
+};
+
 /* Out of the way of those that have none. */
-static __attribute__((noinline)) void note_all(struct aftermath *after)
+static __attribute__((noinline)) void note_all(struct arax *ax, struct aftermath *after)
 {
 	if (noted.first)
 		*noted.end = after->notify;
@@ -109,18 +115,18 @@ static __attribute__((noinline)) void note_all(struct aftermath *after)
 		noted.first = after->notify;
 	noted.end = after->notify_end;
 	if (!noted.calling)
-		notify_noted();
+		notify_noted(ax);
 }
 
-void notify_noted(void)
+void notify_noted(struct arax *ax)
 {
-	bool outermost = !noted.calling;
+	struct calling now = { ax, noted.calling };
 	struct arax_event *e;
 	int cancel;
 
 	/* A thread that ended in one would never call the others. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	noted.calling = true;
+	noted.calling = &now;
 	while ((e = noted.first)) {
 		void (*notify)(struct arax_event *) = e->notify;
 
@@ -129,8 +135,17 @@ void notify_noted(void)
 		store_release(&e->state, EVENT_DONE);
 		notify(e);
 	}
-	noted.calling = !outermost;
+	noted.calling = now.outer;
 	pthread_setcancelstate(cancel, NULL);
+}
+
+bool notify_is_called_by(const struct arax *ax)
+{
+	const struct calling *c;
+
+	for (c = noted.calling; c && c->ax != ax; c = c->outer)
+		;
+	return c;
 }
 
 /* The notifies come last: one of them may take as long as it likes, and others wait. */
@@ -150,7 +165,7 @@ static int settle(struct arax *ax, struct aftermath *after)
 	if (unlikely(load_acquire(&ax->armed)))
 		eventfd_ring(ax->nudge_fd);
 	if (unlikely(after->notify))
-		note_all(after);
+		note_all(ax, after);
 	return (int)after->count;
 }
 

@@ -206,20 +206,22 @@ int arax_open(struct arax **ax, const struct arax_options *options)
 	return ret ? ret : context_new(ax, link, &o);
 }
 
-void arax_close(struct arax *ax)
+int arax_close(struct arax *ax)
 {
 	bool forked;
 	int cancel;
 
 	if (!ax)
-		return;
+		return 0;
+	if (notify_is_called_by(ax))
+		return error_set(-EDEADLK, "closing a context in a notify that a call with it makes: close it when that call has returned");
 	/* Nobody else would give back what is left of it. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	forked = !is_owner(ax);
 	if (!forked && ax->has_rings) {
 		complete_dead(ax, -ECANCELED);
 		/* The caller may free the events next, also if he is a notify himself. */
-		notify_noted();
+		notify_noted(ax);
 	}
 	while (ax->buffers) {
 		struct buffer *b = ax->buffers;
@@ -244,4 +246,5 @@ void arax_close(struct arax *ax)
 	}
 	context_free(ax, forked);
 	pthread_setcancelstate(cancel, NULL);
+	return 0;
 }

@@ -35,6 +35,7 @@ static const struct {
 	{ ETIMEDOUT, "the deadline passed" },
 	{ EAGAIN, "no room now" },
 	{ EBUSY, "in use" },
+	{ EDEADLK, "a call of this thread that has not returned yet goes on with it" },
 	{ ENOENT, "no such thing" },
 	{ ENODEV, "the device was lost when the task may have begun, or none is left for it: submit it again, or let it say ARAX_TASK_IDEMPOTENT" },
 	{ ENOMEM, "out of memory" },

@@ -165,8 +165,10 @@ int complete_all(struct arax *ax);
 void complete_dead(struct arax *ax, int err);
 /* ctl->dead as a negative errno, noting it; 0 while alive. */
 int context_dead(struct arax *ax);
-/* Calls what this thread still has to, also from within a notify. */
-void notify_noted(void);
+/* A call with @ax calls what this thread still has to, also from within a notify. */
+void notify_noted(struct arax *ax);
+/* Does this thread have one to go back to, from the notify that it is in? */
+bool notify_is_called_by(const struct arax *ax);
 
 /*
  * access.c: the notify of an access's markers, and what has to be done with ring_lock held,

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,12 +15,10 @@
 #include "daemon/complaints.h"
 #include "daemon/dispatch/ticks.h"
 #include "daemon/log.h"
+#include "daemon/tenants/folder.h"
 #include "libarax/admin/saved.h"
 
 #define PATH_BYTES	8192	/* mount point and cgroup */
-#define FOLDER_EVENTS	(IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ATTRIB | \
-			 IN_MOVE_SELF)
-#define PARENT_EVENTS	(IN_CREATE | IN_MOVED_TO)
 #define ABOVE_EVENTS	(IN_CREATE | IN_DELETE)
 
 /*
@@ -53,14 +50,13 @@ struct places {
 
 struct tenants {
 	pthread_mutex_t lock;	/* all below */
-	char *folder;
+	struct folder folder;
 	char *mount;
 	tenants_set *set;
 	void *arg;
 	int notify;		/* inotify, or -1 */
-	int folder_watch;	/* -1: the folder is not there */
-	int parent_watch;	/* then of the nearest one above it that is, or -1 */
 	bool warned;
+	uint64_t away_ns;	/* since when what @saved has is read nowhere; 0: it is read */
 	struct saved saved;
 	struct places places;
 };
@@ -238,69 +234,6 @@ static void mark_due(struct tenants *t, const struct inotify_event *e)
 	}
 }
 
-/* Watches the nearest folder above that of the files which is there. */
-static int watch_parent(struct tenants *t)
-{
-	char path[PATH_BYTES];
-	char *at = path;
-	int wd;
-
-	if ((size_t)snprintf(path, sizeof(path), "%s", t->folder) >= sizeof(path)) {
-		errno = ENAMETOOLONG;
-		return -1;
-	}
-	do {
-		at = dirname(at);
-		wd = inotify_add_watch(t->notify, at, PARENT_EVENTS | IN_ONLYDIR);
-	} while (wd < 0 && errno == ENOENT && strcmp(at, ".") && strcmp(at, "/"));
-	return wd;
-}
-
-static void leave(struct tenants *t, int wd)
-{
-	if (wd >= 0)
-		inotify_rm_watch(t->notify, wd);
-}
-
-/* Its watch goes with it when it is moved away. */
-static int watch_files(struct tenants *t)
-{
-	int wd = inotify_add_watch(t->notify, t->folder, FOLDER_EVENTS | IN_ONLYDIR);
-	int err = wd < 0 ? -errno : 0;
-
-	if (wd != t->folder_watch)
-		leave(t, t->folder_watch);
-	t->folder_watch = wd;
-	return err;
-}
-
-static void watch_folder(struct tenants *t)
-{
-	int before, err;
-
-	if (t->notify < 0)
-		return;
-	while ((err = watch_files(t)) == -ENOENT) {
-		before = t->parent_watch;
-		t->parent_watch = watch_parent(t);
-		if (t->parent_watch < 0) {
-			err = -errno;
-			break;
-		}
-		/* It was watched before this look: what has come since will be told. */
-		if (t->parent_watch == before)
-			return;
-		leave(t, before);
-	}
-	if (err) {
-		log_warn("can't watch the folder of saved limits: send SIGHUP after changes",
-			 log_str("folder", t->folder), log_errno(err));
-		return;
-	}
-	leave(t, t->parent_watch);
-	t->parent_watch = -1;
-}
-
 /* Marks who is due.  Was there anything about the files? */
 static bool take_events(struct tenants *t)
 {
@@ -317,11 +250,7 @@ static bool take_events(struct tenants *t)
 	for (; left > 0 && (n = read(t->notify, buf, sizeof(buf))) > 0; left -= (int)n) {
 		for (at = buf; at < buf + n; at += sizeof(*e) + e->len) {
 			e = (const struct inotify_event *)at;
-			/* Hidden: half-written files. */
-			if (e->wd == t->folder_watch && !(e->len && e->name[0] == '.'))
-				folder = true;
-			if (e->wd == t->parent_watch || e->mask & IN_Q_OVERFLOW)
-				folder = true;
+			folder = folder || folder_concerns(&t->folder, e);
 			mark_due(t, e);
 		}
 	}
@@ -551,20 +480,48 @@ static void replace(struct tenants *t, struct saved *now, struct places *places)
 	saved_free(&old);
 }
 
-/* False: a file has an error, and nothing has changed. */
-static bool read_again(struct tenants *t)
+/* What is missing has been away for long enough: that is meant. */
+static bool is_over(const struct tenants *t)
 {
+	return t->away_ns && monotonic_ns() - t->away_ns >= TENANTS_GRACE_MS * 1000000ull;
+}
+
+/* Is what is @missing to hold still? */
+static bool await_folder(struct tenants *t, bool missing)
+{
+	bool wait = missing && t->saved.count && !is_over(t);
+
+	if (wait && !t->away_ns) {
+		t->away_ns = monotonic_ns();
+		log_warn("the folder of saved limits is gone: they are taken back unless it comes again",
+			 log_str("folder", t->folder.path), log_u64("ms", TENANTS_GRACE_MS));
+	}
+	if (!wait)
+		t->away_ns = 0;
+	return wait;
+}
+
+/* False: a file has an error, or may come again, and nothing has changed. */
+static bool read_again(struct tenants *t, bool at_once)
+{
+	bool another = folder_is_another(&t->folder), missing;
 	struct saved now = { 0 };
 	struct places places;
 	int err;
 
-	watch_folder(t);
-	err = saved_read(&now, t->folder, on_error, NULL);
+	folder_watch(&t->folder);
+	err = saved_read(&now, t->folder.path, on_error, NULL);
+	/* Who replaces it may make the folder first, and its files then. */
+	missing = err == -ENOENT || (!err && !now.count && (another || t->away_ns));
+	if (await_folder(t, missing && !at_once)) {
+		saved_free(&now);
+		return false;
+	}
 	if (!err || err == -ENOENT)
 		err = places_of(&now, &places);
 	if (err) {
 		log_err("saved limits stay as they were until the files are right",
-			log_str("folder", t->folder));
+			log_str("folder", t->folder.path));
 		saved_free(&now);
 		return false;
 	}
@@ -574,16 +531,28 @@ static bool read_again(struct tenants *t)
 
 /* ------------------------------------------------------------------ */
 
+/* In how many ms. */
+static int next_check(const struct tenants *t)
+{
+	uint64_t ms;
+
+	if (!t->away_ns)
+		return TENANTS_CHECK_MS;
+	ms = (monotonic_ns() - t->away_ns) / 1000000;
+	return ms < TENANTS_GRACE_MS ? TENANTS_GRACE_MS - (int)ms : 0;
+}
+
 static int look(struct tenants *t, bool at_once)
 {
-	int ms;
+	int ms, next;
 
 	pthread_mutex_lock(&t->lock);
-	if (take_events(t))
-		read_again(t);
+	if (take_events(t) || folder_is_another(&t->folder) || is_over(t))
+		read_again(t, false);
 	ms = apply(t, at_once);
+	next = next_check(t);
 	pthread_mutex_unlock(&t->lock);
-	return ms;
+	return ms < 0 || ms > next ? next : ms;
 }
 
 void tenants_event(struct tenants *t)
@@ -602,7 +571,7 @@ void tenants_reload(struct tenants *t)
 	bool read;
 
 	pthread_mutex_lock(&t->lock);
-	read = read_again(t);
+	read = read_again(t, true);
 	for (i = 0; read && i < t->saved.count; i++) {
 		t->saved.at[i].id = 0;
 		t->saved.at[i].told = 0;
@@ -641,22 +610,19 @@ struct tenants *tenants_create(const char *folder, const char *mount, tenants_se
 	pthread_mutex_init(&t->lock, NULL);
 	t->set = set;
 	t->arg = arg;
-	t->folder = strdup(folder);
 	t->mount = strdup(mount);
 	t->notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	t->folder_watch = -1;
-	t->parent_watch = -1;
-	if (!t->folder || !t->mount) {
+	if (folder_init(&t->folder, folder, t->notify) || !t->mount) {
 		tenants_destroy(t);
 		return NULL;
 	}
 	if (t->notify < 0)
 		watch_failed(t, mount);
 	/* One bad line must not leave all tenants without limits: the rest holds. */
-	watch_folder(t);
-	err = saved_read(&t->saved, t->folder, on_error, NULL);
+	folder_watch(&t->folder);
+	err = saved_read(&t->saved, t->folder.path, on_error, NULL);
 	if (err && err != -ENOENT)
-		log_err("saved limits were read in part", log_str("folder", t->folder));
+		log_err("saved limits were read in part", log_str("folder", t->folder.path));
 	if (places_of(&t->saved, &t->places)) {
 		tenants_destroy(t);
 		return NULL;
@@ -671,7 +637,7 @@ void tenants_destroy(struct tenants *t)
 		close(t->notify);
 	places_free(&t->places);
 	saved_free(&t->saved);
-	free(t->folder);
+	folder_free(&t->folder);
 	free(t->mount);
 	pthread_mutex_destroy(&t->lock);
 	free(t);

@@ -4,7 +4,7 @@
  *
  * A limit belongs to a cgroup, not to its name: who removes the cgroup and makes
  * one of that name has a new one without limits.  So the folders in which a named
- * cgroup can appear are watched, and so is the folder of the files.
+ * cgroup can appear are watched, and so is the folder of the files (folder.h).
  *
  * Any thread may look at them: the main one does when the descriptor is readable,
  * the broker's before it takes a new client, whose cgroup is older than the connection.
@@ -13,6 +13,14 @@
 #define ARAXD_TENANTS_TENANTS_H
 
 #include <arax/uapi.h>
+
+/* So often is asked for what no descriptor tells: of the files' folder another may be in place. */
+#define TENANTS_CHECK_MS	10000
+/*
+ * So long what the files said holds when their folder is gone: who replaces it moves it away
+ * first, and nobody is to be without limits meanwhile.
+ */
+#define TENANTS_GRACE_MS	10000
 
 struct tenants;
 
@@ -30,13 +38,12 @@ int tenants_fd(const struct tenants *t);
 void tenants_event(struct tenants *t);
 /*
  * The same, but a cgroup that comes and goes as fast as its owner can is not looked at each
- * time.  To be called again after so many ms at the latest, whatever comes; -1: when the
- * descriptor is readable.
+ * time.  To be called again when the descriptor is readable, and after so many ms at the latest.
  */
 int tenants_event_paced(struct tenants *t);
 /*
  * Reads the files anew and sets all that they say, also what was changed since by
- * hand.  Files with an error change nothing.
+ * hand.  Files with an error change nothing; without their folder all is taken back at once.
  */
 void tenants_reload(struct tenants *t);
 /* How many limits are in force, for tests and the log. */

@@ -357,6 +357,8 @@ static int change(const struct tenant_path *p, const char *folder, int argc, cha
 		return ret;
 	if (!ret)
 		ret = files_write(&f);
+	if (!ret && unset)
+		files_tell_others(&f, p->cgroup, argc, argv);
 	files_close(&f);
 	return ret;
 }

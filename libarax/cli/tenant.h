@@ -42,6 +42,8 @@ bool files_change(struct tenant_files *f, const char *folder, const char *cgroup
 		  char **argv, bool unset);
 /* Returns the exit status. */
 int files_write(struct tenant_files *f);
+/* After an unset: which of these keys another file sets still, and which one. */
+void files_tell_others(const struct tenant_files *f, const char *cgroup, int argc, char **argv);
 void files_close(struct tenant_files *f);
 
 #endif /* LIBARAX_CLI_TENANT_H */

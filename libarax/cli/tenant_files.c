@@ -170,12 +170,28 @@ static bool lock_folder(struct tenant_files *f)
 	return true;
 }
 
-/* Not if what holds, the last one, stands in another file that ours doesn't override. */
+static bool is_in_own(const struct tenant_files *f, const char *cgroup, const char *key)
+{
+	size_t i;
+
+	for (i = 0; i < f->saved.count; i++) {
+		const struct saved_limit *l = &f->saved.at[i];
+
+		if (!strcmp(l->cgroup, cgroup) && !strcmp(l->key, key) && !strcmp(l->file, f->own))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * What would not hold, as a later file overrules it, is not to be set; what holds and stands in
+ * other files alone can't be unset here.
+ */
 static bool is_ours(const struct tenant_files *f, const char *cgroup, const char *key, bool unset)
 {
 	const struct saved_limit *l = saved_find(&f->saved, cgroup, key);
 
-	if (!l || (unset ? !strcmp(l->file, f->own) : strcmp(l->file, f->own) <= 0))
+	if (!l || (unset ? is_in_own(f, cgroup, key) : strcmp(l->file, f->own) <= 0))
 		return true;
 	fprintf(stderr, "arax: %s of tenant %s stands in %s:%d: change it there\n", key, cgroup,
 		l->file, l->line);
@@ -227,6 +243,19 @@ bool files_change(struct tenant_files *f, const char *folder, const char *cgroup
 fail:
 	files_close(f);
 	return false;
+}
+
+void files_tell_others(const struct tenant_files *f, const char *cgroup, int argc, char **argv)
+{
+	const struct saved_limit *l;
+	int i;
+
+	for (i = 0; i < argc; i++) {
+		l = saved_find(&f->saved, cgroup, argv[i]);
+		if (l)
+			fprintf(stderr, "arax: %s of tenant %s is taken out of %s, and is %s by %s:%d: change it there\n",
+				l->key, cgroup, SAVED_OWN, l->value, l->file, l->line);
+	}
 }
 
 int files_write(struct tenant_files *f)

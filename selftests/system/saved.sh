@@ -213,7 +213,11 @@ ok $? 'what stands nowhere any more is taken back'
 
 cp -a "$folder" "$work/new"
 echo "tenant '/$group/now' { contexts.max = 9 }" >"$work/new/30-more.conf"
-mv "$folder" "$work/old" && mv "$work/new" "$folder"
+mv "$folder" "$work/old"
+sleep 1
+[ "$(now now tasks.max)" = 77 ] && logged 'the folder of saved limits is gone'
+ok $? 'limits hold while there is no folder of files for a while'
+mv "$work/new" "$folder"
 becomes now contexts.max 9
 ok $? 'another folder in the place of that of the files holds'
 echo "tenant '/$group/now' { contexts.max = 10 }" >"$folder/30-more.conf"

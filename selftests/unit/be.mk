@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Unit tests of kernels, backends, runners, configuration and log.
 
-BE_LIB := daemon/complaints.c daemon/log.c daemon/reason.c daemon/config.c daemon/tenants/tenants.c $(ADMIN_SRCS) $(KERNELS_SRCS) $(BACKENDS_SRCS) $(RUNNER_SRCS)
+BE_LIB := daemon/complaints.c daemon/log.c daemon/reason.c daemon/config.c daemon/tenants/folder.c daemon/tenants/tenants.c $(ADMIN_SRCS) $(KERNELS_SRCS) $(BACKENDS_SRCS) $(RUNNER_SRCS)
 BE_LIBS := -lcheck -lsubunit -lrt -lm -ljansson -lconfuse -ldl
 BE_NEEDS := $(STD_KERNEL) $(BLAS_KERNEL) $(TEST_KERNEL) $(FOREIGN_TEST) $(UNLOCKED_WORKER) $(LOSING_WORKER) $(STOPPED_WORKER) $(TRACED_WORKER) $(LEAVING_WORKER) $(B)/libexec/arax-worker $(OLD_PLUGINS) $(QUEUED_PLUGIN)
 
@@ -32,7 +32,7 @@ $(foreach v,plain asan tsan,$(eval $(call be_variant,$(v))))
 
 # $(call be_test,NAME,VARIANTS)
 define be_one
-$(call program,$(B)/test/be_$(1)-$(2),$(2),selftests/unit/be_$(1).c $(BE_SRCS_$(1)),$(B)/test/be-$(2).a $(BE_LIBS))
+$(call program,$(B)/test/be_$(1)-$(2),$(2),selftests/unit/be_$(1).c $(BE_SRCS_$(1)),$(B)/test/be-$(2).a $(BE_LIBS) $(BE_FLAGS_$(1)))
 $(B)/test/be_$(1)-$(2): $(B)/test/be-$(2).a
 check-be_$(1)-$(2): $(B)/test/be_$(1)-$(2) | $(BE_NEEDS)
 	$(Q)scripts/tally run unit/be_$(1)-$(2) -- $(call BE_RUN_$(1),$(2)) $$<
@@ -45,6 +45,7 @@ BE_SRCS_opencl_std := $(BE_SRCS_std)
 BE_SRCS_opencl_rodinia := $(BE_SRCS_std)
 BE_SRCS_gpu_std := $(BE_SRCS_std)
 BE_SRCS_std += $(addprefix daemon/kernels/std/,memory_limit.c scratch.c)
+BE_FLAGS_tenants := -Wl,--wrap=clock_gettime
 BE_SRCS_roles := $(addprefix daemon/worker/,sandbox_calls.c sandbox_files.c)
 # Before a program's name, by its variant.  OpenBLAS has most paths, and mistakes, for this core.
 BE_RUN_std = $(shell grep -qw avx512f /proc/cpuinfo && echo env OPENBLAS_CORETYPE=SkylakeX)

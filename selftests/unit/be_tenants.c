@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/vfs.h>
@@ -42,6 +43,24 @@ static int record(void *arg, const struct arax_limit *a)
 			 (unsigned long long)a->value);
 	pthread_mutex_unlock(&lock);
 	return answer;
+}
+
+/* araxd's clock is so far ahead: what is due by then need not be waited for. */
+static int ahead_ms;
+
+int __real_clock_gettime(clockid_t clock, struct timespec *ts);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ts);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
+{
+	int ret = __real_clock_gettime(clock, ts);
+
+	if (clock == CLOCK_MONOTONIC) {
+		ts->tv_nsec += ahead_ms % 1000 * 1000000l;
+		ts->tv_sec += ahead_ms / 1000 + ts->tv_nsec / 1000000000;
+		ts->tv_nsec %= 1000000000;
+	}
+	return ret;
 }
 
 static void expect(const char *what)
@@ -92,6 +111,13 @@ static unsigned int watches(void)
 		n += !strncmp(line, "inotify ", 8);
 	fclose(f);
 	return n;
+}
+
+static bool told(void)
+{
+	struct pollfd fd = { .fd = tenants_fd(t), .events = POLLIN };
+
+	return poll(&fd, 1, 0) == 1;
 }
 
 static unsigned int count_in_log(const char *text)
@@ -148,6 +174,7 @@ static void setup(void)
 	log_init(fd, LOG_LEVEL_DEBUG, LOG_FORMAT_PLAIN);
 	calls[0] = '\0';
 	answer = 0;
+	ahead_ms = 0;
 }
 
 static void teardown(void)
@@ -261,6 +288,12 @@ START_TEST(parents_come_again)
 }
 END_TEST
 
+static void set_folder(const char *text)
+{
+	be_write(files, "1.conf", text);
+	tenants_event(t);
+}
+
 static uint64_t now_ms(void)
 {
 	struct timespec ts;
@@ -311,7 +344,7 @@ START_TEST(paced)
 	unmake("/b");
 	/* and it has its own at last. */
 	make("/a");
-	while ((wait = tenants_event_paced(t)) >= 0) {
+	while ((wait = tenants_event_paced(t)) != TENANTS_CHECK_MS) {
 		ck_assert_int_le(wait, 101);
 		usleep((unsigned int)wait * 1000);
 	}
@@ -334,7 +367,7 @@ START_TEST(at_once_when_somebody_arrives)
 		unmake("/a");
 	}
 	/* A machine that is too slow for that has nothing to pace. */
-	for (i = 0; i < 1000 && tenants_event_paced(t) < 0; i++) {
+	for (i = 0; i < 1000 && tenants_event_paced(t) == TENANTS_CHECK_MS; i++) {
 		make("/a");
 		unmake("/a");
 	}
@@ -439,14 +472,16 @@ START_TEST(no_folder)
 
 	ck_assert_int_eq(rmdir(files), 0);
 	make("/a");
-	snprintf(above, sizeof(above), "%s", files);
+	snprintf(above, sizeof(above), "%s/tenants.d", top);
 	strcat(files, "/x/tenants.d");
 	create();
 	tenants_event(t);
 	ck_assert_int_eq(mkdir(above, 0755), 0);
+	ck_assert(told());
 	tenants_event(t);
 	strcat(above, "/x");
 	ck_assert_int_eq(mkdir(above, 0755), 0);
+	ck_assert(told());
 	ck_assert_int_eq(mkdir(files, 0755), 0);
 	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
 	expect("");
@@ -457,14 +492,69 @@ START_TEST(no_folder)
 	expect("/a 1=6;");
 	be_rmdir(above);
 	tenants_event(t);
+	expect("");
+	ahead_ms += TENANTS_GRACE_MS;
+	tenants_event(t);
 	expect("/a 1=max;");
 	ck_assert_int_eq(mkdir(above, 0755), 0);
+	ck_assert(told());
 	tenants_event(t);
+	/* Nobody waits for that. */
+	be_write(top, "beside", "");
+	ck_assert(!told());
 	ck_assert_int_eq(mkdir(files, 0755), 0);
+	ck_assert(told());
 	tenants_event(t);
 	be_write(files, "1.conf", "tenant /a { tasks.max = 7 }\n");
 	tenants_event(t);
 	expect("/a 1=7;");
+}
+END_TEST
+
+/* With those above it. */
+static void make_all(const char *path)
+{
+	char *at, part[256];
+
+	ck_assert_uint_lt((size_t)snprintf(part, sizeof(part), "%s", path), sizeof(part));
+	for (at = part + strlen(top); (at = strchr(at + 1, '/'));) {
+		*at = '\0';
+		if (mkdir(part, 0755))
+			ck_assert_int_eq(errno, EEXIST);
+		*at = '/';
+	}
+	ck_assert_int_eq(mkdir(part, 0755), 0);
+}
+
+/* However the path is written. */
+START_TEST(folder_by_another_path)
+{
+	static const char *const paths[] = {
+		"tenants.d", "tenants.d//", "./tenants.d", "x//y/../../tenants.d", "../%s//tenants.d/",
+	};
+	char x[96];
+
+	make("/a");
+	snprintf(x, sizeof(x), "%s/x/y", top);
+	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
+	ck_assert_int_eq(chdir(top), 0);
+	make_all(x);
+	snprintf(files, sizeof(files), paths[_i], strrchr(top, '/') + 1);
+	create();
+	expect("/a 1=5;");
+	ck_assert_int_eq(rename("tenants.d", "old"), 0);
+	ck_assert(told());
+	tenants_event(t);
+	expect("");
+	be_write(top, "beside", "");
+	ck_assert_int_eq(mkdir("tenants.d", 0755), 0);
+	ck_assert(told());
+	tenants_event(t);
+	be_write("tenants.d", "1.conf", "tenant /a { tasks.max = 6 }\n");
+	ck_assert(told());
+	tenants_event(t);
+	expect("/a 1=6;");
+	ck_assert_int_eq(chdir("/"), 0);
 }
 END_TEST
 
@@ -483,9 +573,10 @@ START_TEST(folder_is_replaced)
 	expect("/a 1=5;");
 	before = watches();
 	ck_assert_int_eq(rename(files, old), 0);
+	/* Seen or not, meanwhile there are no fewer limits. */
 	if (_i) {
 		tenants_event(t);
-		expect("/a 1=max;");
+		expect("");
 	}
 	ck_assert_int_eq(rename(other, files), 0);
 	tenants_event(t);
@@ -498,6 +589,172 @@ START_TEST(folder_is_replaced)
 	tenants_event(t);
 	expect("");
 	ck_assert_uint_eq(watches(), before);
+}
+END_TEST
+
+/* As an administrator does who has another one ready, or makes it anew, file by file. */
+START_TEST(folder_is_away)
+{
+	char old[128];
+	int wait;
+
+	snprintf(old, sizeof(old), "%s.old", files);
+	make("/a");
+	create();
+	set_folder("tenant /a { tasks.max = 5 }\n");
+	expect("/a 1=5;");
+	ck_assert_int_eq(rename(files, old), 0);
+	ck_assert(told());
+	wait = tenants_event_paced(t);
+	ck_assert_int_gt(wait, TENANTS_GRACE_MS - 5000);
+	ck_assert_int_le(wait, TENANTS_GRACE_MS);
+	logged("the folder of saved limits is gone");
+	expect("");
+	ck_assert_uint_eq(tenants_in_force(t), 1);
+	/* They hold for what appears as well. */
+	unmake("/a");
+	make("/a");
+	tenants_event(t);
+	expect("/a 1=5;");
+	ahead_ms += TENANTS_GRACE_MS - 5000;
+	wait = tenants_event_paced(t);
+	ck_assert_int_gt(wait, 0);
+	ck_assert_int_le(wait, 5000);
+	ck_assert_int_eq(mkdir(files, 0755), 0);
+	if (_i == 1)
+		tenants_event(t);
+	expect("");
+	set_folder("tenant /a { tasks.max = 5 contexts.max = 2 }\n");
+	expect("/a 2=2;");
+	/* That is all; and another time begins anew. */
+	ahead_ms += TENANTS_GRACE_MS;
+	ck_assert_int_eq(tenants_event_paced(t), TENANTS_CHECK_MS);
+	be_rmdir(files);
+	tenants_event(t);
+	expect("");
+	if (_i == 2) {
+		ck_assert_int_eq(mkdir(files, 0755), 0);
+		tenants_event(t);
+		expect("");
+	}
+	ahead_ms += TENANTS_GRACE_MS - 5000;
+	tenants_event(t);
+	expect("");
+	ahead_ms += 5000;
+	ck_assert_int_eq(tenants_event_paced(t), TENANTS_CHECK_MS);
+	expect("/a 1=max;/a 2=max;");
+	ck_assert_uint_eq(tenants_in_force(t), 0);
+}
+END_TEST
+
+/* Another one that is empty is no other word than none. */
+START_TEST(folder_is_empty)
+{
+	char old[128];
+
+	snprintf(old, sizeof(old), "%s.old", files);
+	make("/a");
+	create();
+	set_folder("tenant /a { tasks.max = 5 }\n");
+	expect("/a 1=5;");
+	ck_assert_int_eq(rename(files, old), 0);
+	ck_assert_int_eq(mkdir(files, 0755), 0);
+	tenants_event(t);
+	expect("");
+	set_folder("tenant /a { tasks.max = 6 }\n");
+	expect("/a 1=6;");
+	/* But who empties it means that. */
+	set_folder("");
+	expect("/a 1=max;");
+}
+END_TEST
+
+/* Who asks for all that stands there to be set has it so. */
+START_TEST(no_grace_at_reload)
+{
+	make("/a");
+	create();
+	set_folder("tenant /a { tasks.max = 5 }\n");
+	expect("/a 1=5;");
+	be_rmdir(files);
+	if (_i) {
+		tenants_event(t);
+		expect("");
+	}
+	tenants_reload(t);
+	expect("/a 1=max;");
+	ck_assert_int_eq(tenants_event_paced(t), TENANTS_CHECK_MS);
+	expect("");
+}
+END_TEST
+
+/* As far up as we may rename: nobody is told of that but by the one that is moved. */
+START_TEST(folder_above_is_replaced)
+{
+	char a[96], other[128], old[128], in_other[160], in_old[160];
+	unsigned int before;
+
+	make("/a");
+	snprintf(a, sizeof(a), "%s/x", top);
+	snprintf(other, sizeof(other), "%s.new", a);
+	snprintf(old, sizeof(old), "%s.old", a);
+	snprintf(in_other, sizeof(in_other), "%s/y/tenants.d", other);
+	snprintf(in_old, sizeof(in_old), "%s/y/tenants.d", old);
+	snprintf(files, sizeof(files), "%s/x/y/tenants.d", top);
+	make_all(files);
+	make_all(in_other);
+	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
+	be_write(in_other, "1.conf", "tenant /a { tasks.max = 9 }\n");
+	create();
+	expect("/a 1=5;");
+	before = watches();
+	ck_assert_int_eq(rename(a, old), 0);
+	ck_assert_int_eq(rename(other, a), 0);
+	/* It need not be asked for: whoever waits is told. */
+	ck_assert(told());
+	tenants_event(t);
+	expect("/a 1=9;");
+	ck_assert_uint_eq(watches(), before);
+	set_folder("tenant /a { tasks.max = 10 }\n");
+	expect("/a 1=10;");
+	be_write(in_old, "1.conf", "tenant /a { tasks.max = 11 }\n");
+	tenants_event(t);
+	expect("");
+	/* What comes and goes beside it concerns nobody. */
+	be_write(top, "beside", "");
+	be_write(a, "beside", "");
+	ck_assert(!told());
+}
+END_TEST
+
+/* Of a link nobody is told, but who asks. */
+START_TEST(link_above_leads_elsewhere)
+{
+	char a[96], b[96], to[96], in_a[128], in_b[128];
+
+	make("/a");
+	snprintf(a, sizeof(a), "%s/a", top);
+	snprintf(b, sizeof(b), "%s/b", top);
+	snprintf(to, sizeof(to), "%s/to", top);
+	snprintf(in_a, sizeof(in_a), "%s/tenants.d", a);
+	snprintf(in_b, sizeof(in_b), "%s/tenants.d", b);
+	snprintf(files, sizeof(files), "%s/to/tenants.d", top);
+	make_all(in_a);
+	make_all(in_b);
+	be_write(in_a, "1.conf", "tenant /a { tasks.max = 5 }\n");
+	be_write(in_b, "1.conf", "tenant /a { tasks.max = 9 }\n");
+	ck_assert_int_eq(symlink(a, to), 0);
+	create();
+	expect("/a 1=5;");
+	ck_assert_int_eq(unlink(to), 0);
+	ck_assert_int_eq(symlink(b, to), 0);
+	if (_i)
+		ck_assert_int_eq(tenants_event_paced(t), TENANTS_CHECK_MS);
+	else
+		tenants_event(t);
+	expect("/a 1=9;");
+	set_folder("tenant /a { tasks.max = 10 }\n");
+	expect("/a 1=10;");
 }
 END_TEST
 
@@ -553,7 +810,13 @@ int main(void)
 	tcase_add_test(tc, errors_change_nothing);
 	tcase_add_test(tc, refused_is_tried_again);
 	tcase_add_test(tc, no_folder);
+	tcase_add_loop_test(tc, folder_by_another_path, 0, 5);
 	tcase_add_loop_test(tc, folder_is_replaced, 0, 2);
+	tcase_add_loop_test(tc, folder_is_away, 0, 3);
+	tcase_add_test(tc, folder_is_empty);
+	tcase_add_loop_test(tc, no_grace_at_reload, 0, 2);
+	tcase_add_test(tc, folder_above_is_replaced);
+	tcase_add_loop_test(tc, link_above_leads_elsewhere, 0, 2);
 	tcase_add_test(tc, two_threads);
 	suite_add_tcase(suite, tc);
 	return be_main(suite);

@@ -863,8 +863,23 @@ assert t[\"current\"] == 0 and 4000 << 10 < t[\"peak\"] <= 4400 << 10, t'"
 		"$arax tenant set --save --tenants $tmp/t / tasks.max=70
 		$arax tenant unset --save --tenants $tmp/t / tasks.max
 		$arax tenant show / --json --tenants $tmp/t"
+	says "is 50 by $tmp/t/10.conf:1: change it there" 'which is told'
 	says '"tasks.max=50"' 'and what an earlier file says holds again'
 	says '"max": 50' 'for the tenant, too'
+	echo 'tenant / { tasks.max = 60 device_time.weight = 7 }' >"$tmp/t/99.conf"
+	echo 'tenant / { tasks.max = 70 contexts.max = 9 }' >"$tmp/t/90-saved.conf"
+	is 1 'what only another file says is not' $arax run --private -- \
+		$arax tenant unset --save --tenants "$tmp/t" / contexts.max device_time.weight
+	says '99.conf:1: change it there' 'and that file is named'
+	is 0 'what a later file overrules is taken back as well' $arax run --private -- bash -ec \
+		"$arax tenant unset --save --tenants $tmp/t / tasks.max
+		if grep tasks.max $tmp/t/90-saved.conf; then exit 9; fi
+		# Nor is what stood beside the one that was not ours.
+		grep -q contexts.max $tmp/t/90-saved.conf
+		$arax tenant show / --json --tenants $tmp/t"
+	says "is 60 by $tmp/t/99.conf:1: change it there" 'and that file is named'
+	says '"max": 60' 'as what it says holds'
+	rm "$tmp/t/99.conf"
 	is 1 'what an earlier file says is not' $arax run --private -- \
 		$arax tenant unset --save --tenants "$tmp/t" / tasks.max
 	says '10.conf:1: change it there' 'and that file is named'

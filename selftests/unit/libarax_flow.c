@@ -989,7 +989,7 @@ static void on_end_count(struct arax_event *e)
 
 static void on_end_close(struct arax_event *e)
 {
-	arax_close(closed_by_a_notify);
+	ck_assert_int_eq(arax_close(closed_by_a_notify), 0);
 	/* None is left that would be called when the rest is gone. */
 	ck_assert_int_eq(notes_at_close, 4);
 }
@@ -1013,6 +1013,117 @@ START_TEST(close_in_a_notify)
 	ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
 	ck_assert_int_eq(notes_at_close, 4);
 	ax = mine;
+}
+END_TEST
+
+static int refused_to_close;
+
+static void on_end_close_own(struct arax_event *e)
+{
+	ck_assert_int_eq(arax_close(closed_by_a_notify), -EDEADLK);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "in a notify"));
+	refused_to_close++;
+}
+
+/* Whoever makes the call, it goes on with the context, which is whole. */
+START_TEST(close_of_the_callers)
+{
+	struct arax_event e = { .notify = on_end_close_own }, plain;
+	uint64_t until = SOON;
+	int i;
+
+	closed_by_a_notify = ax;
+	refused_to_close = 0;
+	for (i = 0; i < 3; i++) {
+		ck_assert_int_eq(go(0, &e), 0);
+		if (_i == 0)
+			ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
+		plain = (struct arax_event)ARAX_EVENT_INIT;
+		if (_i == 1) {
+			ck_assert_int_eq(go(0, &plain), 0);
+			ck_assert_int_eq(arax_wait(&plain, SOON), 0);
+		}
+		while (refused_to_close == i && now_ns() < until)
+			ck_assert_int_ge(arax_process(ax), 0);
+		ck_assert_int_eq(refused_to_close, i + 1);
+	}
+	/* Nor while it is closed. */
+	ck_assert_int_eq(go('h', &e), 0);
+	ck_assert_int_eq(arax_close(ax), 0);
+	ck_assert_int_eq(refused_to_close, 4);
+	start(64, 128, 16384);
+}
+END_TEST
+
+static struct arax *outer;
+static struct arax_queue *outer_queue;
+
+/* Within the close of the inner one, within a call with the outer one. */
+static void on_end_close_both(struct arax_event *e)
+{
+	ck_assert_int_eq(arax_close(ax), -EDEADLK);
+	ck_assert_int_eq(arax_close(outer), -EDEADLK);
+	refused_to_close++;
+}
+
+static void on_end_close_inner(struct arax_event *e)
+{
+	ck_assert_int_eq(arax_close(ax), 0);
+	ck_assert_int_eq(arax_close(outer), -EDEADLK);
+	refused_to_close++;
+}
+
+START_TEST(close_of_the_callers_callers)
+{
+	struct arax_event both = { .notify = on_end_close_both };
+	struct arax_event inner = { .notify = on_end_close_inner };
+
+	refused_to_close = 0;
+	outer = ax;
+	outer_queue = q;
+	start(64, 128, 16384);
+	ck_assert_int_eq(go('h', &both), 0);
+	q = outer_queue;
+	ck_assert_int_eq(go(0, &inner), 0);
+	ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
+	ck_assert_int_eq(refused_to_close, 2);
+	ax = outer;
+}
+END_TEST
+
+static struct arax_event of_inner;
+
+/* The call with the inner one has returned, whoever called this. */
+static void on_end_close_own_inner(struct arax_event *e)
+{
+	ck_assert_int_eq(arax_close(ax), 0);
+	refused_to_close++;
+}
+
+static void on_end_process_inner(struct arax_event *e)
+{
+	uint64_t until = SOON;
+
+	while (!arax_process(ax))
+		ck_assert_uint_lt(now_ns(), until);
+	ck_assert_int_eq(refused_to_close, 0);
+}
+
+START_TEST(close_behind_a_call)
+{
+	struct arax_event e = { .notify = on_end_process_inner };
+
+	refused_to_close = 0;
+	of_inner = (struct arax_event){ .notify = on_end_close_own_inner };
+	outer = ax;
+	outer_queue = q;
+	start(64, 128, 16384);
+	ck_assert_int_eq(go(0, &of_inner), 0);
+	q = outer_queue;
+	ck_assert_int_eq(go(0, &e), 0);
+	ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
+	ck_assert_int_eq(refused_to_close, 1);
+	ax = outer;
 }
 END_TEST
 
@@ -2146,6 +2257,9 @@ int main(void)
 	tcase_add_test(t, notify_by_poll);
 	tcase_add_test(t, notify_by_notify);
 	tcase_add_test(t, close_in_a_notify);
+	tcase_add_loop_test(t, close_of_the_callers, 0, 3);
+	tcase_add_test(t, close_of_the_callers_callers);
+	tcase_add_test(t, close_behind_a_call);
 	tcase_add_test(t, poll_beside_wait);
 	tcase_add_test(t, poll_wakes_always);
 	tcase_add_test(t, extension);

@@ -108,10 +108,10 @@ struct arax_options {
 int arax_open(struct arax **ax, const struct arax_options *options);
 /*
  * Waits for nothing: unfinished tasks are dropped, their events get ECANCELED.  No call but
- * arax_event_done() takes an event of the context from then on.  Not from within a notify that
- * a call with this context makes: that call goes on with it.
+ * arax_event_done() takes an event of the context from then on.  EDEADLK, and nothing is closed,
+ * from within a notify that a call with this context makes: that call goes on with it.
  */
-void arax_close(struct arax *ax);
+int arax_close(struct arax *ax);
 
 const char *arax_version(void);
 /* The text of an errno (of either sign) as Arax means it; never NULL. */
