@@ -2,7 +2,7 @@
 # araxd.
 
 # Runners, and araxd's end of workers.
-RUNNER_SRCS := $(addprefix daemon/worker/,await.c cgroup.c idmap.c lane.c mounts.c pool.c runner.c spawn.c turn.c worker.c) daemon/child.c
+RUNNER_SRCS := $(addprefix daemon/worker/,await.c cgroup.c idmap.c lane.c mounts.c pool.c runner.c spawn.c turn.c worker.c) daemon/child.c daemon/crowd.c
 
 ARAXD_LIB_SRCS := daemon/cgroups.c daemon/complaints.c daemon/log.c daemon/reason.c daemon/config.c daemon/options.c \
 		  $(sort $(wildcard daemon/dispatch/*.c daemon/graph/*.c daemon/link/*.c \

@@ -760,7 +760,7 @@ static void check_stopped(struct poller *p)
 		p->on_stopped(p->stopped_arg);
 }
 
-/* For lanes that have nothing: what runs elsewhere may be what their next task waits for. */
+/* For lanes that have nothing: what runs elsewhere, whoever's it is, may be what their next task waits for. */
 static void tell_lanes(struct poller *p)
 {
 	uint32_t more = p->running != 0;
@@ -930,10 +930,13 @@ static uint64_t live_beside(void *arg, const struct graph_node *node)
 	return graph_live_beside(node);
 }
 
-static uint64_t hand_over_ns(void *arg, uint32_t device)
+/* Short ones the poller runs itself, whoever sleeps. */
+static uint64_t hand_over_ns(void *arg, uint32_t device, uint64_t run_ns)
 {
 	const struct poller *p = arg;
 
+	if (!p->visitor && run_ns < p->inline_ns)
+		return 0;
 	return runner_hand_over_ns(p->devs[device].runner);
 }
 

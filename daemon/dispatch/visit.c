@@ -26,8 +26,9 @@
  * from the poller's work meanwhile: of all time only so large a part, and not much at once.
  */
 #define LOST_US		500u
-#define LOST_PART	64
-#define LOST_MOST_US	2000u
+#define LOST_PART	128
+#define LOST_SAVED_US	2000u
+#define LOST_MOST_US	50000u
 
 /* As the poller does before it sleeps; false: there is something to be done. */
 static bool leave_asleep(struct poller *p)
@@ -66,7 +67,8 @@ static bool may_stay(struct poller *p)
 /* Whoever was woken may have to run on this very core.  False: so does somebody else. */
 static bool let_others(struct poller *p)
 {
-	uint64_t most = LOST_MOST_US * p->ticks.per_us, now, lost;
+	uint64_t saved = LOST_PART * LOST_SAVED_US * p->ticks.per_us, most = LOST_MOST_US * p->ticks.per_us;
+	uint64_t now, lost;
 
 	sched_yield();
 	now = ticks_now(&p->ticks);
@@ -74,8 +76,11 @@ static bool let_others(struct poller *p)
 	if (lost < LOST_US * p->ticks.per_us)
 		return true;
 	/* A little may have been saved up: what is still to be waited for begins before now. */
-	if (p->stay_again + LOST_PART * most < now)
-		p->stay_again = now - LOST_PART * most;
+	if (p->stay_again + saved < now)
+		p->stay_again = now - saved;
+	/* Whoever stopped all of araxd wanted more than this core. */
+	if (lost > most)
+		lost = most;
 	p->stay_again += LOST_PART * lost;
 	return false;
 }

@@ -829,10 +829,21 @@ static inline uint64_t stays_until(const struct sched_device *d, uint64_t switch
 	return switch_ns && d->busy && until > now_ns ? until : 0;
 }
 
-/* What it takes until a task given to the idle device @i can begin there. */
-static inline uint64_t hand_over_ns(const struct sched *s, uint32_t i)
+/* No more than that on any device. */
+static inline uint64_t hand_over_most_ns(const struct sched *s)
 {
-	return s->near == i || !s->ops.hand_over_ns ? 0 : s->ops.hand_over_ns(s->arg, i);
+	return s->ops.hand_over_ns ? SCHED_HAND_OVER_MOST_NS : 0;
+}
+
+/* What it takes until a task of @run_ns given to the idle device @i can begin there. */
+static inline uint64_t hand_over_ns(const struct sched *s, uint32_t i, uint64_t run_ns)
+{
+	uint64_t ns;
+
+	if (s->near == i || !s->ops.hand_over_ns)
+		return 0;
+	ns = s->ops.hand_over_ns(s->arg, i, run_ns);
+	return ns < SCHED_HAND_OVER_MOST_NS ? ns : SCHED_HAND_OVER_MOST_NS;
 }
 
 static inline bool can_run(struct sched *s, const struct graph_node *n, uint32_t device)

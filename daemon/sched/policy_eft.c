@@ -454,8 +454,12 @@ static inline __attribute__((always_inline)) bool offers(struct sched *s, const 
 	}
 	if (!may_go(c, home, i, o->run_ns))
 		return false;
-	/* Who is busy takes the next one by itself, who is idle has to be woken. */
-	begin = free_at(d, now_ns) + (has_idle_lane(d) ? hand_over_ns(s, i) : 0);
+	/*
+	 * Who is idle has to be woken, and so none is passed over for one that is busy: that may take
+	 * longer than it is thought to.
+	 */
+	begin = free_at(d, now_ns);
+	begin += has_idle_lane(d) ? hand_over_ns(s, i, o->run_ns) : hand_over_most_ns(s);
 	begin = (begin > stays ? begin : stays) + o->move_ns;
 	/* Its data comes while others run. */
 	full = capacity_likely(d, now_ns);

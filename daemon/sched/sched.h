@@ -100,6 +100,8 @@ struct sched_link {
 /* All of a device, in parts of it; see sched_ops.part. */
 #define SCHED_WHOLE	1024u
 
+#define SCHED_HAND_OVER_MOST_NS	75000u
+
 /**
  * struct sched_ops - what the scheduler asks of others; each may be NULL
  * @can_run:	whether @device has an implementation of the task (NULL: all do)
@@ -132,8 +134,8 @@ struct sched_link {
  *		planned: plan.h)
  * @holds:	whether all of the task's range @i is valid on @device, which has memory of its own, or,
  *		if that is SCHED_NO_DEVICE, at the host (NULL: the host has all)
- * @hand_over_ns: until a task that is given to @device, which is idle, can begin there: what it takes
- *		to wake it (NULL: 0)
+ * @hand_over_ns: until a task of @run_ns that is given to @device, which is idle, can begin there: what
+ *		it takes to wake it; more than SCHED_HAND_OVER_MOST_NS counts as that (NULL: 0)
  * @tenant:	@t->id has its first task for long: fill in the rest; false: nothing is
  *		known of it (NULL: all weights are equal until sched_tenant_set())
  */
@@ -157,7 +159,7 @@ struct sched_ops {
 			  bool (*each)(void *to, struct graph_node *node), void *to);
 	bool (*link)(void *arg, uint32_t device, struct sched_link *link);
 	bool (*holds)(void *arg, const struct graph_node *node, uint32_t i, uint32_t device);
-	uint64_t (*hand_over_ns)(void *arg, uint32_t device);
+	uint64_t (*hand_over_ns)(void *arg, uint32_t device, uint64_t run_ns);
 	bool (*tenant)(void *arg, struct sched_tenant *t);
 };
 

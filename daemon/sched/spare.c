@@ -233,10 +233,10 @@ static uint32_t idle_for(struct sched *s, struct graph_node *n, double may, uint
 		ns = known_ns(s, n, i);
 		move = switch_ns(s, n, i);
 		if (!ns || stays_until(&s->devices[i], move, now_ns) ||
-		    hand_over_ns(s, i) + move + ns >= best_ns)
+		    hand_over_ns(s, i, ns) + move + ns >= best_ns)
 			continue;
 		move += s->ops.transfer_ns ? s->ops.transfer_ns(s->arg, n, i) : 0;
-		end = hand_over_ns(s, i) + move + ns;
+		end = hand_over_ns(s, i, ns) + move + ns;
 		/* Links are the others' as well. */
 		if (move > ns || end >= best_ns)
 			continue;

@@ -2,20 +2,20 @@
 #include <sched.h>
 
 #include "daemon/awake.h"
+#include "daemon/crowd.h"
 #include "daemon/worker/await.h"
 #include "daemon/worker/inside.h"
 
 #define WAKE_FIRST_NS	25000u	/* until it has been measured */
 #define WAKE_LEAST_NS	5000u
-#define WAKE_MOST_NS	75000u
 #define WAKE_PART	16	/* by this part it is corrected each time: their median, about */
 
-#define WAKE_UPS	3	/* of this thread, of the poller, of whoever has the next task */
-#define MORE_NS		1000000u	/* as long as more is to come */
+#define WAKE_UPS	3
+#define MORE_NS		1000000u	/* as long as tasks run elsewhere */
 
-/* Between two looks at the clock, at which others on this core come first. */
-#define LOOKS		16
-/* Somebody else computes here: so many waits go without. */
+#define LOOKS		16	/* between two times that others on this core come first */
+#define CROWD_YIELDS	16	/* between two looks whether there are any */
+/* One of them computes: so many waits are short. */
 #define LOST_NS		200000u
 #define LOST_WAITS	32
 
@@ -24,16 +24,22 @@ void await_init(struct runner *r)
 	atomic_store_explicit(&r->wake_ns, WAKE_FIRST_NS, memory_order_relaxed);
 }
 
+uint32_t await_learn(uint32_t wake_ns, uint64_t took_ns)
+{
+	wake_ns += took_ns > wake_ns ? wake_ns / WAKE_PART : -(wake_ns / WAKE_PART);
+	if (wake_ns < WAKE_LEAST_NS)
+		return WAKE_LEAST_NS;
+	return wake_ns < AWAIT_WAKE_MOST_NS ? wake_ns : AWAIT_WAKE_MOST_NS;
+}
+
 void await_woken(struct runner *r, uint64_t handed_ns)
 {
 	uint32_t wake = atomic_load_explicit(&r->wake_ns, memory_order_relaxed);
+	uint64_t took = now_ns() - handed_ns;
 
-	if (now_ns() - handed_ns > wake)
-		wake += wake / WAKE_PART;
-	else
-		wake -= wake / WAKE_PART;
-	if (wake >= WAKE_LEAST_NS && wake <= WAKE_MOST_NS)
-		atomic_store_explicit(&r->wake_ns, wake, memory_order_relaxed);
+	/* Where a CPU has to become free first, that is what it took. */
+	if (!crowd_is_there())
+		atomic_store_explicit(&r->wake_ns, await_learn(wake, took), memory_order_relaxed);
 }
 
 static bool has_come(const void *arg)
@@ -49,30 +55,45 @@ static bool more_to_come(const struct runner *r)
 	return r->nr_lanes == 1 && r->more && __atomic_load_n(r->more, __ATOMIC_RELAXED);
 }
 
-/* On a core that programs use, too: they come first. */
+bool await_on(uint64_t now, uint64_t began, uint64_t *since, uint32_t wake_ns, bool more)
+{
+	/* Whoever waited for the end of what ran may be back soon after it. */
+	if (more && now - began < MORE_NS)
+		*since = now;
+	return now - *since < (uint64_t)WAKE_UPS * wake_ns;
+}
+
+/*
+ * On a core that nobody else wants.  Who was just woken there may be the one who has the next task;
+ * only of one's own cgroup he gets it by a yield, and others by the next look whether there are any.
+ */
 static bool await_on_core(struct lane *lane)
 {
 	const struct runner *r = lane->runner;
-	uint64_t most = WAKE_UPS * atomic_load_explicit(&r->wake_ns, memory_order_relaxed);
+	uint32_t wake = atomic_load_explicit(&r->wake_ns, memory_order_relaxed), yields = 0;
 	uint64_t began = now_ns(), since = began, now = began, before;
 	int i;
 
-	while (now - since < most) {
+	while (await_on(now, began, &since, wake, more_to_come(r))) {
 		for (i = 0; i < LOOKS; i++) {
 			if (has_come(lane))
 				return true;
 			relax();
 		}
-		before = now;
+		if (!(yields++ % CROWD_YIELDS) && crowd_is_there()) {
+			/* It may be somebody who was just woken, and is about to wait again. */
+			if (awake_for(has_come, lane))
+				return true;
+			if (crowd_is_there())
+				break;
+		}
+		before = now_ns();
 		sched_yield();
 		now = now_ns();
 		if (now - before > LOST_NS) {
 			lane->lost_waits = LOST_WAITS;
 			break;
 		}
-		/* Whoever waits for the end of what runs may be back soon after it. */
-		if (now - began < MORE_NS && more_to_come(r))
-			since = now;
 	}
 	return has_come(lane);
 }
@@ -81,15 +102,16 @@ bool await_next(struct lane *lane)
 {
 	struct runner *r = lane->runner;
 	uint32_t awake;
-	bool come;
+	bool come, alone;
 
-	if (lane->lost_waits) {
+	if (has_come(lane))
+		return true;
+	alone = r->host && !awake_many_cpus() && !lane->lost_waits;
+	if (lane->lost_waits)
 		lane->lost_waits--;
-		return has_come(lane);
-	}
 	/* Where CPUs are many they wait for long: most of a group's are for its kernels and for programs. */
 	awake = atomic_fetch_add_explicit(&r->awake, 1, memory_order_relaxed);
-	if (r->host && !awake_many_cpus())
+	if (alone)
 		come = await_on_core(lane);
 	else if (!awake_many_cpus() || awake < awake_cpus() / AWAKE_SHARE)
 		come = awake_for(has_come, lane);

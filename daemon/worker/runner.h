@@ -286,8 +286,8 @@ uint32_t runner_depth(const struct runner *r);
 /* Hand to the lane's thread; never fails, never blocks for long. */
 void runner_submit(struct runner *r, struct runner_task *task);
 /*
- * Before there are tasks: @more is not 0 as long as some wait for others that run, on whatever device.
- * Lanes may stay awake for them.
+ * Before there are tasks: @more is not 0 as long as any run, on whatever device.  Lanes may stay awake
+ * for what those have before them.
  */
 void runner_expects(struct runner *r, const uint32_t *more);
 /* About what passes until a task that is submitted now, to an idle lane, can begin.  Any thread. */

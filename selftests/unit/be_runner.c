@@ -12,9 +12,11 @@
 #include <time.h>
 
 #include "daemon/backends/device.h"
+#include "daemon/crowd.h"
 #include "daemon/kernels/registry.h"
 #include "daemon/log.h"
 #include "daemon/reason.h"
+#include "daemon/worker/await.h"
 #include "daemon/worker/inside.h"
 #include "daemon/worker/runner.h"
 #include "selftests/unit/be_runner.h"
@@ -1051,35 +1053,80 @@ START_TEST(lanes_run_what_is_submitted)
 }
 END_TEST
 
-/*
- * The one lane of a core waits awake for as long as tasks run elsewhere, but not for ever.  How
- * long it does is seen from outside, on a machine on which others want the core as well.
- */
-#define LONG_AWAKE_NS	400000u
+START_TEST(awake_for_three_wake_ups)
+{
+	const uint32_t wake = 10000;
+	uint64_t since = 1000;
 
-START_TEST(a_core_stays_awake_while_others_run)
+	ck_assert(await_on(1000, 1000, &since, wake, false));
+	ck_assert(await_on(30999, 1000, &since, wake, false));
+	ck_assert(!await_on(31000, 1000, &since, wake, false));
+	/* As long as others run, and so long afterwards. */
+	ck_assert(await_on(31000, 1000, &since, wake, true));
+	ck_assert(await_on(900000, 1000, &since, wake, true));
+	ck_assert(await_on(929999, 1000, &since, wake, false));
+	ck_assert(!await_on(930000, 1000, &since, wake, false));
+	/* Not for ever. */
+	ck_assert(await_on(1000999, 1000, &since, wake, true));
+	ck_assert(!await_on(1031000, 1000, &since, wake, true));
+}
+END_TEST
+
+START_TEST(waking_is_learnt)
+{
+	uint32_t wake = 25000;
+	int i;
+
+	for (i = 0; i < 100; i++)
+		wake = await_learn(wake, i % 3 ? 40000 : 3000000);
+	ck_assert_uint_ge(wake, 36000);
+	ck_assert_uint_le(wake, 45000);
+	for (i = 0; i < 100; i++)
+		wake = await_learn(wake, UINT64_MAX);
+	ck_assert_uint_ge(wake, AWAIT_WAKE_MOST_NS - AWAIT_WAKE_MOST_NS / 8);
+	ck_assert_uint_le(wake, AWAIT_WAKE_MOST_NS);
+	for (i = 0; i < 100; i++)
+		wake = await_learn(wake, 0);
+	ck_assert_uint_eq(wake, 5000);
+}
+END_TEST
+
+START_TEST(crowds_are_seen)
+{
+	ck_assert(!crowd_in("0.00 0.00 0.00 1/80 11206\n", 1));
+	ck_assert(!crowd_in("11.31 11.42 11.04 2/156 19277\n", 2));
+	ck_assert(crowd_in("0.00 0.00 0.00 3/156 19277\n", 2));
+	/* Who can't tell. */
+	ck_assert(crowd_in("", 2));
+	ck_assert(crowd_in("0.00 0.00", 2));
+	ck_assert(crowd_in("0.00 0.00 0.00 x/156 19277\n", 2));
+}
+END_TEST
+
+/* A core's lane, whatever it waits for awake. */
+START_TEST(a_core_sleeps_in_the_end)
 {
 	static uint32_t more = 1;
 	struct buffer b = make_buffer(64);
-	uint64_t began, awake = 0;
 	struct task k;
+	int i;
 
 	teardown();
 	setup_with("cpu { groups = { \"0\" } }");
 	runner_expects(runner, &more);
-	while (awake < LONG_AWAKE_NS) {
+	for (i = 1; i <= 21; i++) {
 		nr_done = 0;
 		make_task(&k, "test_groups", &b, 1, NULL, 0);
 		k.t.done = on_done;
 		runner_submit(runner, &k.t);
 		await_done(1);
-		began = now_ns();
-		while (!runner_hand_over_ns(runner))
-			;
-		awake = now_ns() - began;
+		ck_assert_uint_eq(b.data[0], i);
+		/* Every other one finds it asleep, and has to wake it. */
+		while (i % 2 && !runner_hand_over_ns(runner))
+			sched_yield();
 	}
-	/* Who sleeps has to be woken, and that takes some time. */
-	ck_assert_uint_gt(runner_hand_over_ns(runner), 0);
+	ck_assert_uint_ge(runner_hand_over_ns(runner), 5000);
+	ck_assert_uint_le(runner_hand_over_ns(runner), AWAIT_WAKE_MOST_NS);
 	free_buffer(&b);
 }
 END_TEST
@@ -1435,7 +1482,10 @@ int main(void)
 	tcase_add_test(t, traced_as_it_builds);
 	tcase_add_test(t, gone_as_it_starts);
 	tcase_add_test(t, lanes_run_what_is_submitted);
-	tcase_add_test(t, a_core_stays_awake_while_others_run);
+	tcase_add_test(t, awake_for_three_wake_ups);
+	tcase_add_test(t, waking_is_learnt);
+	tcase_add_test(t, crowds_are_seen);
+	tcase_add_test(t, a_core_sleeps_in_the_end);
 	tcase_add_test(t, lanes_enter_and_leave);
 	tcase_add_test(t, a_short_one_loses_its_cpu);
 	tcase_add_test(t, destroy_cancels_what_is_queued);

@@ -673,7 +673,7 @@ END_TEST
  * awake for its next one do so again and again.
  */
 #define SHARED_TASKS	300u
-#define LOST_PART	64
+#define LOST_PART	128
 #define LANE_WAITS	32u
 
 START_TEST(a_core_with_others)
