@@ -96,7 +96,7 @@ struct runner {
 	pthread_t keeper;
 	pthread_cond_t keep;		/* something for the keeper to do */
 	bool has_keeper, stop;
-	struct worker *leaving, *staying; /* for it to end; that don't, for a while */
+	struct worker *leaving;		/* for it to end; only the keeper takes any out */
 	struct debt debts[RUNNER_DEBTS];
 	uint32_t nr_debts;		/* ever made: the next one's place, where none is free */
 

@@ -9,6 +9,9 @@
 
 #define UNMAP_LOOKS	50	/* that a worker which is told to unmap a buffer has at most */
 #define UNPAID_NS	5000000u	/* that it may use for it: a new worker costs about as much */
+#define LOOK_MIN_NS	1000000u	/* between two looks whether a worker is gone */
+#define LOOK_MAX_NS	1000000000u
+#define END_NS		2100000000u	/* that the end of all is waited for: as worker_gone(), and a bit */
 
 static void unlink_worker(struct runner *r, struct worker *w)
 {
@@ -168,6 +171,8 @@ static void let_end(struct runner *r, struct worker *w)
 	if (worker_link(w)->awake)
 		note_unpaid(r, w);
 	owe(r, w);
+	worker_link(w)->killed_ns = now_ns();
+	worker_link(w)->look_ns = 0;
 	worker_link(w)->next = r->leaving;
 	r->leaving = w;
 	pthread_cond_signal(&r->keep);
@@ -271,13 +276,15 @@ static struct worker *take_idle(struct runner *r, const struct runner_task *t,
 	return NULL;
 }
 
+static struct timespec time_at(uint64_t ns)
+{
+	return (struct timespec){ (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
+}
+
 /* (locked) Until there is room for one more, or -ETIMEDOUT.  It is not locked meanwhile. */
 static int await_room(struct runner *r, uint64_t deadline_ns)
 {
-	const struct timespec until = {
-		.tv_sec = (time_t)(deadline_ns / 1000000000u),
-		.tv_nsec = (long)(deadline_ns % 1000000000u),
-	};
+	const struct timespec until = time_at(deadline_ns);
 
 	return -(deadline_ns ? pthread_cond_timedwait(&r->room, &r->lock, &until) :
 			       pthread_cond_wait(&r->room, &r->lock));
@@ -412,36 +419,64 @@ static void let_idle_end(struct runner *r, enum end which)
 }
 
 /*
- * (locked) Those that are no longer in the pool.  It is not locked meanwhile.  Who hangs in the
- * kernel, or is traced, is asked again later: nobody else would reap it.
+ * (locked) Of those that are no longer in the pool free who is gone, whom nobody else would reap.  Who
+ * hangs in the kernel, or is traced, is asked again later, and keeps nobody waiting.  @all: whenever
+ * that was to be.  It is not locked meanwhile.
  */
-static void end_leaving(struct runner *r, bool wait)
+static void end_leaving(struct runner *r, bool all)
 {
-	struct worker *w, *stay = NULL;
+	struct worker **p = &r->leaving, *w;
+	struct worker_link *l;
+	uint64_t now, age;
 	bool gone;
 
-	while ((w = r->leaving)) {
-		r->leaving = worker_link(w)->next;
-		pthread_mutex_unlock(&r->lock);
-		gone = worker_end(w, wait);
-		pthread_mutex_lock(&r->lock);
-		if (gone)
+	while ((w = *p)) {
+		l = worker_link(w);
+		if (!all && l->look_ns > now_ns()) {
+			p = &l->next;
 			continue;
-		worker_link(w)->next = stay;
-		stay = w;
+		}
+		pthread_mutex_unlock(&r->lock);
+		gone = worker_gone(w);
+		pthread_mutex_lock(&r->lock);
+		/* Others may have come, to the front. */
+		while (*p != w)
+			p = &worker_link(*p)->next;
+		if (gone) {
+			*p = l->next;
+			pthread_mutex_unlock(&r->lock);
+			worker_free(w);
+			pthread_mutex_lock(&r->lock);
+			continue;
+		}
+		/* Most need a moment; who has needed long may need as long again. */
+		now = now_ns();
+		age = now - l->killed_ns;
+		l->look_ns = now + (age < LOOK_MIN_NS ? LOOK_MIN_NS : age < LOOK_MAX_NS ? age : LOOK_MAX_NS);
+		p = &l->next;
 	}
-	r->staying = stay;
 }
 
 /* (locked) */
-static void look_again(struct runner *r)
+static bool some_just_killed(const struct runner *r)
 {
-	struct worker **end = &r->leaving;
+	uint64_t now = now_ns();
 
-	while (*end)
-		end = &worker_link(*end)->next;
-	*end = r->staying;
-	r->staying = NULL;
+	for (struct worker *w = r->leaving; w; w = worker_link(w)->next)
+		if (now - worker_link(w)->killed_ns < END_NS)
+			return true;
+	return false;
+}
+
+/* (locked) When the keeper has to look again, whoever signals. */
+static uint64_t next_look(const struct runner *r)
+{
+	uint64_t at = now_ns() + r->idle_ns + 1000000000u;
+
+	for (struct worker *w = r->leaving; w; w = worker_link(w)->next)
+		if (worker_link(w)->look_ns < at)
+			at = worker_link(w)->look_ns;
+	return at;
 }
 
 /* (locked) Whether some are awake still; pause who is done, or has had its time. */
@@ -480,11 +515,9 @@ static void *keeper_main(void *arg)
 	pthread_setname_np(pthread_self(), "arax-keeper");
 	pthread_mutex_lock(&r->lock);
 	while (!r->stop) {
-		/* Some may always be: then, too, others are to go, but nobody waits for them. */
 		awake = pause_awake(r);
 		let_idle_end(r, END_OLD);
-		look_again(r);
-		end_leaving(r, !awake);
+		end_leaving(r, false);
 		if (awake) {
 			pthread_mutex_unlock(&r->lock);
 			usleep(1000);
@@ -492,14 +525,13 @@ static void *keeper_main(void *arg)
 			continue;
 		}
 		/* It was not locked all the time, and who signals is not heard but by who waits. */
-		if (r->stop || pause_awake(r) || r->leaving || find_ended(r, END_OLD))
+		if (r->stop || pause_awake(r) || find_ended(r, END_OLD))
 			continue;
-		if (!r->workers && !r->staying) {
+		if (!r->workers && !r->leaving) {
 			pthread_cond_wait(&r->keep, &r->lock);
 			continue;
 		}
-		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_sec += r->staying ? 1 : (time_t)(r->idle_ns / 1000000000u) + 1;
+		until = time_at(next_look(r));
 		pthread_cond_timedwait(&r->keep, &r->lock, &until);
 	}
 	pthread_mutex_unlock(&r->lock);
@@ -551,13 +583,16 @@ void pool_end(struct runner *r)
 		pthread_join(r->keeper, NULL);
 	pthread_mutex_lock(&r->lock);
 	let_idle_end(r, END_ALL);
-	look_again(r);
-	end_leaving(r, true);
+	for (end_leaving(r, true); some_just_killed(r); end_leaving(r, true)) {
+		pthread_mutex_unlock(&r->lock);
+		usleep(1000);
+		pthread_mutex_lock(&r->lock);
+	}
 	pthread_mutex_unlock(&r->lock);
-	while (r->staying) {
-		struct worker *w = r->staying;
+	while (r->leaving) {
+		struct worker *w = r->leaving;
 
-		r->staying = worker_link(w)->next;
-		worker_stop(w);
+		r->leaving = worker_link(w)->next;
+		worker_free(w);
 	}
 }
