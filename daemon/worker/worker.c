@@ -362,22 +362,22 @@ static void let_go(struct worker *w)
 
 bool worker_gone(struct worker *w)
 {
+	bool alone;
 	int signal;
 
 	if (!w->reaped && !wait_exit(w, 0) && kill_left_ms(w))
 		return false;
 	kill_and_reap(w, &signal);
 	let_go(w);
-	if (w->reaped)
-		return true;
-	worker_cgroup_rest(w->cgroup);
-	return false;
+	/* What it has started goes though it does not, and is waited for as it is. */
+	alone = worker_cgroup_gone(w->cgroup);
+	return w->reaped && alone;
 }
 
 void worker_free(struct worker *w)
 {
 	let_go(w);
-	worker_cgroup_end(w->cgroup);
+	worker_cgroup_free(w->cgroup);
 	idmap_free(&w->buffers);
 	idmap_free(&w->kernels);
 	idmap_free(&w->images);

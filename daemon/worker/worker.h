@@ -102,8 +102,8 @@ int worker_build(const struct worker_options *o, const struct worker_key *key,
 		 int *built, uint64_t *bytes, struct worker **left);
 
 /*
- * One that was killed: whether it has ended, so that only worker_free() is left to be done.  False: to
- * be asked again; two seconds after its kill it has no descriptors any more, whatever it hangs in.
+ * One that was killed: whether it has ended, with whatever it started that is in its cgroup, so that
+ * only worker_free() is left to be done.  False: to be asked again; two seconds after its kill it has no descriptors any more, whatever it hangs in.
  */
 bool worker_gone(struct worker *w);
 /* Of one that is not gone nothing is known afterwards. */

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -809,7 +810,7 @@ static int descriptors(void)
 }
 
 /* Any number of them can be kept from ending, by who traces them: they have no descriptors. */
-static void assert_lingers(int folders_of_it)
+START_TEST(can_not_be_killed)
 {
 	siginfo_t info;
 	int lingers;
@@ -821,23 +822,89 @@ static void assert_lingers(int folders_of_it)
 	ck_assert_int_eq(finish(begin("test_error_data", false)), -EAGAIN);
 	lingers = descriptors();
 	ck_assert_int_eq(waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT), 0);
-	if (folders_of_it)
-		ck_assert_int_eq(folders(), folders_of_it);
 	ck_assert(comes_true(waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT), 10000));
-	if (folders_of_it)
-		ck_assert(comes_true(!folders(), 2000));
 	ck_assert(comes_true(lingers == descriptors(), 2000));
-}
-
-START_TEST(can_not_be_killed)
-{
-	assert_lingers(0);
 }
 END_TEST
 
-START_TEST(can_not_be_killed_in_its_cgroup)
+/* Who hangs in the kernel looks like that: it was killed, and there is no end to see. */
+static pid_t begin_tracer(pid_t worker)
 {
-	assert_lingers(1);
+	int told[2];
+	char byte;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(told), 0);
+	pid = fork();
+	if (!pid) {
+		if (ptrace(PTRACE_SEIZE, worker, NULL, PTRACE_O_TRACEEXIT) || write(told[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(told[1]);
+	byte = read(told[0], &byte, 1) == 1;
+	close(told[0]);
+	if (byte)
+		return pid;
+	waitpid(pid, NULL, 0);
+	return -1;
+}
+
+/* In the cgroups of all workers. */
+static int processes(void)
+{
+	char path[PATH_MAX + 300];
+	struct dirent *e;
+	DIR *d = opendir(folder);
+	int n = 0, pid;
+	FILE *f;
+
+	while ((e = readdir(d))) {
+		snprintf(path, sizeof(path), "%s/%s/cgroup.procs", folder, e->d_name);
+		f = strncmp(e->d_name, "arax-worker-", 12) ? NULL : fopen(path, "re");
+		while (f && fscanf(f, "%d", &pid) == 1)
+			n++;
+		if (f)
+			fclose(f);
+	}
+	closedir(d);
+	return n;
+}
+
+/* What it has started runs no longer than it would without that. */
+START_TEST(its_children_go_though_it_hangs)
+{
+	struct task *who, *k;
+	pid_t pid, tracer;
+	int with;
+
+	log_max_level = 0;
+	who = begin("test_identity", false);
+	await(&who->done, 1);
+	pid = (pid_t)who->b.data[0];
+	ck_assert_int_eq(finish(who), 0);
+	with = descriptors();
+	k = begin("test_child", false);		/* in the same one */
+	await_change(&k->b.data[CHILD]);
+	ck_assert_int_eq(processes(), 2);
+	tracer = begin_tracer(pid);
+	if (tracer < 0)
+		be_skip("its_children_go_though_it_hangs", "a worker can't be traced");
+	runner_end(runner, &k->turn);
+	await(&k->done, 1);
+	if (tracer < 0) {
+		finish(k);
+		return;
+	}
+	ck_assert_int_eq(k->t.result, -ECANCELED);
+	ck_assert(comes_true(processes() == 1, 1000));
+	ck_assert_int_eq(finish(k), -ECANCELED);
+	/* The worker had six. */
+	ck_assert(comes_true(descriptors() <= with - 6, 1000));
+	ck_assert_int_eq(kill(tracer, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(tracer, NULL, 0), tracer);
+	ck_assert(comes_true(!folders(), 2000));
 }
 END_TEST
 
@@ -1077,7 +1144,7 @@ int main(void)
 	tcase_add_test(cg, unheard_it_makes_way);
 	tcase_add_test(cg, killed_while_parked);
 	tcase_add_test(cg, cgroups_go_with_their_workers);
-	tcase_add_test(cg, can_not_be_killed_in_its_cgroup);
+	tcase_add_test(cg, its_children_go_though_it_hangs);
 	tcase_add_test(cg, what_others_left_is_ended);
 	tcase_add_test(cg, no_descriptor_for_a_cgroup);
 	tcase_add_test(cg, no_place_for_cgroups);
