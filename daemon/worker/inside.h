@@ -153,8 +153,10 @@ void pool_give(struct runner *r, struct worker *w, enum worker_fate fate);
 /* A lane that is about to run @t, or to wait asleep, may have to let go of the last one. */
 void pool_keep_for(const struct runner_task *t);
 void pool_keep_no_more(struct lane *lane);
-/* One that was killed, and is not gone yet. */
-void pool_let_end(struct runner *r, struct worker *w);
+/* One that was killed, and is not gone yet: one of @uid's, whoever it ran as. */
+void pool_let_end(struct runner *r, struct worker *w, uint32_t uid);
+/* Whether that user may have one more started; else -EAGAIN (logged), and the reason. */
+int pool_may_start(struct runner *r, uint32_t uid);
 /* All; nobody has one any more. */
 void pool_end(struct runner *r);
 

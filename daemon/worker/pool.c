@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "daemon/complaints.h"
+#include "daemon/log.h"
 #include "daemon/reason.h"
 #include "daemon/worker/inside.h"
 
@@ -173,18 +175,58 @@ static void let_end(struct runner *r, struct worker *w)
 	owe(r, w);
 	worker_link(w)->killed_ns = now_ns();
 	worker_link(w)->look_ns = 0;
+	worker_link(w)->uid = worker_key(w)->uid;
+	worker_link(w)->lingers = !worker_reaped(w);
 	worker_link(w)->next = r->leaving;
 	r->leaving = w;
 	pthread_cond_signal(&r->keep);
 }
 
-void pool_let_end(struct runner *r, struct worker *w)
+void pool_let_end(struct runner *r, struct worker *w, uint32_t uid)
 {
 	pthread_mutex_lock(&r->lock);
 	/* Else it is there until the runner ends. */
 	have_keeper(r);
 	let_end(r, w);
+	worker_link(w)->uid = uid;
 	pthread_mutex_unlock(&r->lock);
+}
+
+/*
+ * (locked) Who can keep one worker from ending can do so with any number of them.  All that he may have
+ * can be ended at once, and take a moment for it: so there may be as many again.
+ */
+static bool may_start(const struct runner *r, uint32_t uid)
+{
+	uint32_t n = 0;
+
+	for (struct worker *w = r->leaving; w; w = worker_link(w)->next)
+		n += worker_link(w)->lingers && worker_link(w)->uid == uid;
+	return n < 2 * r->max_workers;
+}
+
+static __attribute__((cold)) int say_too_many(const struct runner *r, uint32_t uid)
+{
+	static struct complaints too_many;
+	uint64_t unsaid;
+
+	reason_set("the process for the kernel can't be started: %u of this user's on %s (twice worker.max) were killed and have not ended, as they hang in the kernel or are traced",
+		   2 * r->max_workers, r->dev->info.name);
+	if (complaints_say_now(&too_many, uid, &unsaid))
+		log_err("a user has too many workers that can't be killed", log_u64("uid", uid),
+			log_str("device", r->dev->info.name), log_u64("most", 2 * r->max_workers),
+			log_u64("unsaid", unsaid));
+	return -EAGAIN;
+}
+
+int pool_may_start(struct runner *r, uint32_t uid)
+{
+	bool may;
+
+	pthread_mutex_lock(&r->lock);
+	may = may_start(r, uid);
+	pthread_mutex_unlock(&r->lock);
+	return may ? 0 : say_too_many(r, uid);
 }
 
 static void return_worker(struct runner *r, struct worker *w, enum worker_fate fate)
@@ -292,7 +334,7 @@ static int await_room(struct runner *r, uint64_t deadline_ns)
 
 /*
  * (locked) A worker of that key, or *@worker NULL and a place for one that is to be started.
- * Where all places are taken by others that are busy, it waits.
+ * Where all places are taken by others that are busy, it waits.  -EUSERS: no more for this user.
  */
 static int take_place(struct runner *r, const struct runner_task *t, const struct worker_key *key,
 		      uint64_t deadline_ns, struct worker **worker)
@@ -305,12 +347,19 @@ static int take_place(struct runner *r, const struct runner_task *t, const struc
 	if (turn)
 		atomic_store(&turn->pool, r);
 
-	while (!(*worker = take_idle(r, t, key)) && r->nr_workers >= r->max_workers) {
+	while (!(*worker = take_idle(r, t, key))) {
+		if (!may_start(r, key->uid)) {
+			/* As below. */
+			pthread_cond_signal(&r->room);
+			return -EUSERS;
+		}
+		if (r->nr_workers < r->max_workers)
+			break;
 		old = oldest_idle(r);
 		if (old) {
 			unlink_worker(r, old);
 			let_end(r, old);
-			continue;
+			break;
 		}
 		if (turn && runner_is_ended(turn)) {
 			/* That there is room may have been told to this one. */
@@ -353,6 +402,8 @@ int pool_take(struct runner *r, struct runner_task *t, struct worker **worker)
 	if (!err)
 		t->unpaid_ns += take_debt(r, &key);
 	pthread_mutex_unlock(&r->lock);
+	if (err == -EUSERS)
+		return say_too_many(r, key.uid);
 	if (err)
 		return err;
 	if (w) {
@@ -449,6 +500,7 @@ static void end_leaving(struct runner *r, bool all)
 			pthread_mutex_lock(&r->lock);
 			continue;
 		}
+		l->lingers = true;
 		/* Most need a moment; who has needed long may need as long again. */
 		now = now_ns();
 		age = now - l->killed_ns;

@@ -360,6 +360,11 @@ static void let_go(struct worker *w)
 	w->slot = NULL;
 }
 
+bool worker_reaped(const struct worker *w)
+{
+	return w->reaped;
+}
+
 bool worker_gone(struct worker *w)
 {
 	bool alone;

@@ -106,6 +106,8 @@ int worker_build(const struct worker_options *o, const struct worker_key *key,
  * only worker_free() is left to be done.  False: to be asked again; two seconds after its kill it has no descriptors any more, whatever it hangs in.
  */
 bool worker_gone(struct worker *w);
+/* Whether the process itself is known to have ended. */
+bool worker_reaped(const struct worker *w);
 /* Of one that is not gone nothing is known afterwards. */
 void worker_free(struct worker *w);
 
@@ -162,6 +164,8 @@ struct worker_link {
 	uint64_t last_used_ns;
 	uint64_t killed_ns;	/* when it was given up */
 	uint64_t look_ns;	/* when it is looked again whether it is gone */
+	uint32_t uid;		/* who has it then */
+	bool lingers;		/* it was not gone at once */
 };
 
 struct worker_link *worker_link(struct worker *w);

@@ -85,6 +85,14 @@ static void setup(void)
 	setup_with("worker { max = 32 }");
 }
 
+#define PLACES	2u
+#define MOST	(2 * PLACES)
+
+static void setup_few(void)
+{
+	setup_with("worker { max = 2 }");
+}
+
 static void teardown(void)
 {
 	if (runner)
@@ -258,10 +266,55 @@ START_TEST(nor_are_they_at_the_end)
 }
 END_TEST
 
+static bool has_worker(uint64_t tenant)
+{
+	return worker_of(tenant, TENANT) > 0;
+}
+
+/* Each makes way for the next one, which is started then, and does not end. */
+START_TEST(one_user_has_so_many)
+{
+	pid_t tracers[MOST + PLACES], pid;
+	struct buffer b = make_buffer(64);
+	char why[REASON_LEN];
+	struct task k;
+	uint64_t bytes;
+	int built;
+
+	for (uint32_t i = 0; i < MOST + PLACES; i++) {
+		pid = worker_of(i + 1, TENANT);
+		ck_assert_int_gt(pid, 0);
+		tracers[i] = begin_tracer(&pid, 1);
+	}
+	for (int i = 0; i < 3; i++) {
+		reason_forget();
+		ck_assert_int_eq(worker_of(MOST + PLACES + 1, TENANT), -EAGAIN);
+		reason_take(why);
+		ck_assert_msg(strstr(why, "4 of this user's on "), "%s", why);
+		ck_assert_ptr_nonnull(strstr(why, "(twice worker.max) were killed and have not ended"));
+		/* Past their time as well. */
+		usleep(1500000);
+	}
+	/* Nor a compiler, which runs as nobody. */
+	make_task(&k, "test_identity", &b, 1);
+	reason_forget();
+	ck_assert_int_eq(runner_build(runner, &k.t, &built, &bytes), -EAGAIN);
+	reason_take(why);
+	ck_assert_msg(strstr(why, "4 of this user's on "), "%s", why);
+	/* Those that are there go on, and others have theirs. */
+	ck_assert_int_gt(worker_of(MOST + PLACES, TENANT), 0);
+	ck_assert_int_gt(worker_of(1, TENANT + 1), 0);
+	for (uint32_t i = 0; i < MOST + PLACES; i++)
+		end_tracer(tracers[i]);
+	ck_assert(comes_true(has_worker(MOST + PLACES + 1), 1000));
+	free_buffer(&b);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("workers that can't be killed");
-	TCase *t = tcase_create("hang");
+	TCase *t = tcase_create("hang"), *few = tcase_create("few");
 
 	if (geteuid()) {
 		be_skip("hang", "not root: a worker can't be traced");
@@ -274,5 +327,9 @@ int main(void)
 	tcase_add_test(t, another_one_goes_meanwhile);
 	tcase_add_test(t, nor_are_they_at_the_end);
 	suite_add_tcase(suite, t);
+	tcase_set_timeout(few, 120);
+	tcase_add_checked_fixture(few, setup_few, teardown);
+	tcase_add_test(few, one_user_has_so_many);
+	suite_add_tcase(suite, few);
 	return be_main(suite);
 }
