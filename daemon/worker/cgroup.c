@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "daemon/log.h"
+#include "daemon/worker/inside.h"
 
 #define PREFIX		"arax-worker-"
 /*
@@ -25,8 +26,10 @@
 
 struct worker_cgroup {
 	char name[32];
-	int dir, procs, freeze;
-	bool rests;
+	int dir, procs, freeze;		/* -1, all: it was killed */
+	uint64_t killed_ns;		/* CLOCK_MONOTONIC; 0: it was not */
+	bool dies;			/* all of it, when it can */
+	bool gone, said;
 };
 
 /* Written before there are threads that have workers. */
@@ -47,15 +50,33 @@ static int write_at(int dir, const char *name, const char *text)
 	return err;
 }
 
+/* False: something in it has not ended. */
+static bool removed(const char *name)
+{
+	return !unlinkat(top, name, AT_REMOVEDIR) || errno == ENOENT;
+}
+
+static void say_not_removed(const char *name)
+{
+	log_warn("a worker's cgroup can't be removed", log_str("cgroup", name));
+}
+
+/* Before Linux 5.14 there is no such file: then only the worker itself was killed. */
+static bool kill_all(int dir)
+{
+	return !write_at(dir, "cgroup.kill", "1");
+}
+
 /* What was killed needs a moment until it is gone. */
 static void remove_cgroup(int dir, const char *name)
 {
-	/* Before Linux 5.14 there is no such file: then only the worker itself was killed. */
-	write_at(dir, "cgroup.kill", "1");
-	for (int i = 0; unlinkat(top, name, AT_REMOVEDIR) && errno == EBUSY && i < END_LOOKS; i++)
+	bool gone;
+
+	kill_all(dir);
+	for (int i = 0; !(gone = removed(name)) && errno == EBUSY && i < END_LOOKS; i++)
 		usleep(1000);
-	if (!faccessat(top, name, F_OK, 0))
-		log_warn("a worker's cgroup can't be removed", log_str("cgroup", name));
+	if (!gone)
+		say_not_removed(name);
 }
 
 /* An araxd that was killed left them. */
@@ -186,7 +207,7 @@ int worker_cgroup_make(struct worker_cgroup **out)
 		err = fill(cg);
 	if (err) {
 		log_err("a worker gets no cgroup", log_str("cgroup", cg->name), log_errno(err));
-		worker_cgroup_end(cg);
+		worker_cgroup_free(cg);
 		return err;
 	}
 	*out = cg;
@@ -214,24 +235,44 @@ static void close_all(struct worker_cgroup *cg)
 	}
 }
 
-void worker_cgroup_rest(struct worker_cgroup *cg)
+/* The last that is done by its descriptors. */
+static void kill_and_close(struct worker_cgroup *cg)
 {
-	if (!cg)
-		return;
+	int dir = cg->dir;
+
+	/* It takes one, and there may be no more than these. */
+	cg->dir = -1;
 	close_all(cg);
-	cg->rests = true;
+	/* Without one nothing has entered it. */
+	cg->dies = dir < 0 || kill_all(dir);
+	if (dir >= 0)
+		close(dir);
+	cg->killed_ns = now_ns();
 }
 
-void worker_cgroup_end(struct worker_cgroup *cg)
+bool worker_cgroup_gone(struct worker_cgroup *cg)
 {
-	if (!cg)
-		return;
-	if (cg->rests)
-		cg->dir = openat(top, cg->name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (cg->dir >= 0)
-		remove_cgroup(cg->dir, cg->name);
-	else	/* Without a descriptor nothing has entered it, or what had has ended. */
-		unlinkat(top, cg->name, AT_REMOVEDIR);
-	close_all(cg);
+	bool late;
+
+	if (!cg || cg->gone)
+		return true;
+	if (!cg->killed_ns)
+		kill_and_close(cg);
+	cg->gone = removed(cg->name);
+	if (cg->gone)
+		return true;
+	late = errno != EBUSY || now_ns() - cg->killed_ns >= END_LOOKS * 1000000ull;
+	/* What nobody has killed may be there for ever. */
+	cg->gone = late && (errno != EBUSY || !cg->dies);
+	if (late && !cg->said)
+		say_not_removed(cg->name);
+	cg->said |= late;
+	return cg->gone;
+}
+
+void worker_cgroup_free(struct worker_cgroup *cg)
+{
+	if (!worker_cgroup_gone(cg) && !cg->said)
+		say_not_removed(cg->name);
 	free(cg);
 }

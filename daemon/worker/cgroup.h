@@ -36,10 +36,12 @@ int worker_cgroup_procs(const struct worker_cgroup *cg);
 /* All of it stands still soon, whatever signals it gets but SIGKILL; or goes on.  False: it can't. */
 bool worker_cgroup_freeze(struct worker_cgroup *cg, bool frozen);
 
-/* Nothing is done with it until its end, which may be long in coming: it has no descriptors meanwhile. */
-void worker_cgroup_rest(struct worker_cgroup *cg);
-
-/* Kill what is in it still, and remove it.  May take some milliseconds. */
-void worker_cgroup_end(struct worker_cgroup *cg);
+/*
+ * Has what is in it killed, and says whether it could be removed.  False: to be asked again, for
+ * something hangs in the kernel, or needs a moment.  It has no descriptors from then on.
+ */
+bool worker_cgroup_gone(struct worker_cgroup *cg);
+/* One that is not gone stays, which is logged. */
+void worker_cgroup_free(struct worker_cgroup *cg);
 
 #endif /* ARAX_DAEMON_WORKER_CGROUP_H */

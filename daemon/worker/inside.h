@@ -99,7 +99,7 @@ struct runner {
 	pthread_t keeper;
 	pthread_cond_t keep;		/* something for the keeper to do */
 	bool has_keeper, stop;
-	struct worker *leaving, *staying; /* for it to end; that don't, for a while */
+	struct worker *leaving;		/* for it to end; only the keeper takes any out */
 	struct debt debts[RUNNER_DEBTS];
 	uint32_t nr_debts;		/* ever made: the next one's place, where none is free */
 
@@ -158,8 +158,10 @@ void pool_give(struct runner *r, struct worker *w, enum worker_fate fate);
 /* A lane that is about to run @t, or to wait asleep, may have to let go of the last one. */
 void pool_keep_for(const struct runner_task *t);
 void pool_keep_no_more(struct lane *lane);
-/* One that was killed, and is not gone yet. */
-void pool_let_end(struct runner *r, struct worker *w);
+/* One that was killed, and is not gone yet: one of @uid's, whoever it ran as. */
+void pool_let_end(struct runner *r, struct worker *w, uint32_t uid);
+/* Whether that user may have one more started; else -EAGAIN (logged), and the reason. */
+int pool_may_start(struct runner *r, uint32_t uid);
 /* All; nobody has one any more. */
 void pool_end(struct runner *r);
 

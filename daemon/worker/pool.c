@@ -4,11 +4,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "daemon/complaints.h"
+#include "daemon/log.h"
 #include "daemon/reason.h"
 #include "daemon/worker/inside.h"
 
 #define UNMAP_LOOKS	50	/* that a worker which is told to unmap a buffer has at most */
 #define UNPAID_NS	5000000u	/* that it may use for it: a new worker costs about as much */
+#define LOOK_MIN_NS	1000000u	/* between two looks whether a worker is gone */
+#define LOOK_MAX_NS	1000000000u
+#define END_NS		2100000000u	/* that the end of all is waited for: as worker_gone(), and a bit */
 
 static void unlink_worker(struct runner *r, struct worker *w)
 {
@@ -168,18 +173,60 @@ static void let_end(struct runner *r, struct worker *w)
 	if (worker_link(w)->awake)
 		note_unpaid(r, w);
 	owe(r, w);
+	worker_link(w)->killed_ns = now_ns();
+	worker_link(w)->look_ns = 0;
+	worker_link(w)->uid = worker_key(w)->uid;
+	worker_link(w)->lingers = !worker_reaped(w);
 	worker_link(w)->next = r->leaving;
 	r->leaving = w;
 	pthread_cond_signal(&r->keep);
 }
 
-void pool_let_end(struct runner *r, struct worker *w)
+void pool_let_end(struct runner *r, struct worker *w, uint32_t uid)
 {
 	pthread_mutex_lock(&r->lock);
 	/* Else it is there until the runner ends. */
 	have_keeper(r);
 	let_end(r, w);
+	worker_link(w)->uid = uid;
 	pthread_mutex_unlock(&r->lock);
+}
+
+/*
+ * (locked) Who can keep one worker from ending can do so with any number of them.  All that he may have
+ * can be ended at once, and take a moment for it: so there may be as many again.
+ */
+static bool may_start(const struct runner *r, uint32_t uid)
+{
+	uint32_t n = 0;
+
+	for (struct worker *w = r->leaving; w; w = worker_link(w)->next)
+		n += worker_link(w)->lingers && worker_link(w)->uid == uid;
+	return n < 2 * r->max_workers;
+}
+
+static __attribute__((cold)) int say_too_many(const struct runner *r, uint32_t uid)
+{
+	static struct complaints too_many;
+	uint64_t unsaid;
+
+	reason_set("the process for the kernel can't be started: %u of this user's on %s (twice worker.max) were killed and have not ended, as they hang in the kernel or are traced",
+		   2 * r->max_workers, r->dev->info.name);
+	if (complaints_say_now(&too_many, uid, &unsaid))
+		log_err("a user has too many workers that can't be killed", log_u64("uid", uid),
+			log_str("device", r->dev->info.name), log_u64("most", 2 * r->max_workers),
+			log_u64("unsaid", unsaid));
+	return -EAGAIN;
+}
+
+int pool_may_start(struct runner *r, uint32_t uid)
+{
+	bool may;
+
+	pthread_mutex_lock(&r->lock);
+	may = may_start(r, uid);
+	pthread_mutex_unlock(&r->lock);
+	return may ? 0 : say_too_many(r, uid);
 }
 
 static void return_worker(struct runner *r, struct worker *w, enum worker_fate fate)
@@ -271,13 +318,15 @@ static struct worker *take_idle(struct runner *r, const struct runner_task *t,
 	return NULL;
 }
 
+static struct timespec time_at(uint64_t ns)
+{
+	return (struct timespec){ (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
+}
+
 /* (locked) Until there is room for one more, or -ETIMEDOUT.  It is not locked meanwhile. */
 static int await_room(struct runner *r, uint64_t deadline_ns)
 {
-	const struct timespec until = {
-		.tv_sec = (time_t)(deadline_ns / 1000000000u),
-		.tv_nsec = (long)(deadline_ns % 1000000000u),
-	};
+	const struct timespec until = time_at(deadline_ns);
 
 	return -(deadline_ns ? pthread_cond_timedwait(&r->room, &r->lock, &until) :
 			       pthread_cond_wait(&r->room, &r->lock));
@@ -285,7 +334,7 @@ static int await_room(struct runner *r, uint64_t deadline_ns)
 
 /*
  * (locked) A worker of that key, or *@worker NULL and a place for one that is to be started.
- * Where all places are taken by others that are busy, it waits.
+ * Where all places are taken by others that are busy, it waits.  -EUSERS: no more for this user.
  */
 static int take_place(struct runner *r, const struct runner_task *t, const struct worker_key *key,
 		      uint64_t deadline_ns, struct worker **worker)
@@ -298,12 +347,19 @@ static int take_place(struct runner *r, const struct runner_task *t, const struc
 	if (turn)
 		atomic_store(&turn->pool, r);
 
-	while (!(*worker = take_idle(r, t, key)) && r->nr_workers >= r->max_workers) {
+	while (!(*worker = take_idle(r, t, key))) {
+		if (!may_start(r, key->uid)) {
+			/* As below. */
+			pthread_cond_signal(&r->room);
+			return -EUSERS;
+		}
+		if (r->nr_workers < r->max_workers)
+			break;
 		old = oldest_idle(r);
 		if (old) {
 			unlink_worker(r, old);
 			let_end(r, old);
-			continue;
+			break;
 		}
 		if (turn && runner_is_ended(turn)) {
 			/* That there is room may have been told to this one. */
@@ -346,6 +402,8 @@ int pool_take(struct runner *r, struct runner_task *t, struct worker **worker)
 	if (!err)
 		t->unpaid_ns += take_debt(r, &key);
 	pthread_mutex_unlock(&r->lock);
+	if (err == -EUSERS)
+		return say_too_many(r, key.uid);
 	if (err)
 		return err;
 	if (w) {
@@ -412,36 +470,65 @@ static void let_idle_end(struct runner *r, enum end which)
 }
 
 /*
- * (locked) Those that are no longer in the pool.  It is not locked meanwhile.  Who hangs in the
- * kernel, or is traced, is asked again later: nobody else would reap it.
+ * (locked) Of those that are no longer in the pool free who is gone, whom nobody else would reap.  Who
+ * hangs in the kernel, or is traced, is asked again later, and keeps nobody waiting.  @all: whenever
+ * that was to be.  It is not locked meanwhile.
  */
-static void end_leaving(struct runner *r, bool wait)
+static void end_leaving(struct runner *r, bool all)
 {
-	struct worker *w, *stay = NULL;
+	struct worker **p = &r->leaving, *w;
+	struct worker_link *l;
+	uint64_t now, age;
 	bool gone;
 
-	while ((w = r->leaving)) {
-		r->leaving = worker_link(w)->next;
-		pthread_mutex_unlock(&r->lock);
-		gone = worker_end(w, wait);
-		pthread_mutex_lock(&r->lock);
-		if (gone)
+	while ((w = *p)) {
+		l = worker_link(w);
+		if (!all && l->look_ns > now_ns()) {
+			p = &l->next;
 			continue;
-		worker_link(w)->next = stay;
-		stay = w;
+		}
+		pthread_mutex_unlock(&r->lock);
+		gone = worker_gone(w);
+		pthread_mutex_lock(&r->lock);
+		/* Others may have come, to the front. */
+		while (*p != w)
+			p = &worker_link(*p)->next;
+		if (gone) {
+			*p = l->next;
+			pthread_mutex_unlock(&r->lock);
+			worker_free(w);
+			pthread_mutex_lock(&r->lock);
+			continue;
+		}
+		l->lingers = true;
+		/* Most need a moment; who has needed long may need as long again. */
+		now = now_ns();
+		age = now - l->killed_ns;
+		l->look_ns = now + (age < LOOK_MIN_NS ? LOOK_MIN_NS : age < LOOK_MAX_NS ? age : LOOK_MAX_NS);
+		p = &l->next;
 	}
-	r->staying = stay;
 }
 
 /* (locked) */
-static void look_again(struct runner *r)
+static bool some_just_killed(const struct runner *r)
 {
-	struct worker **end = &r->leaving;
+	uint64_t now = now_ns();
 
-	while (*end)
-		end = &worker_link(*end)->next;
-	*end = r->staying;
-	r->staying = NULL;
+	for (struct worker *w = r->leaving; w; w = worker_link(w)->next)
+		if (now - worker_link(w)->killed_ns < END_NS)
+			return true;
+	return false;
+}
+
+/* (locked) When the keeper has to look again, whoever signals. */
+static uint64_t next_look(const struct runner *r)
+{
+	uint64_t at = now_ns() + r->idle_ns + 1000000000u;
+
+	for (struct worker *w = r->leaving; w; w = worker_link(w)->next)
+		if (worker_link(w)->look_ns < at)
+			at = worker_link(w)->look_ns;
+	return at;
 }
 
 /* (locked) Whether some are awake still; pause who is done, or has had its time. */
@@ -480,11 +567,9 @@ static void *keeper_main(void *arg)
 	pthread_setname_np(pthread_self(), "arax-keeper");
 	pthread_mutex_lock(&r->lock);
 	while (!r->stop) {
-		/* Some may always be: then, too, others are to go, but nobody waits for them. */
 		awake = pause_awake(r);
 		let_idle_end(r, END_OLD);
-		look_again(r);
-		end_leaving(r, !awake);
+		end_leaving(r, false);
 		if (awake) {
 			pthread_mutex_unlock(&r->lock);
 			usleep(1000);
@@ -492,14 +577,13 @@ static void *keeper_main(void *arg)
 			continue;
 		}
 		/* It was not locked all the time, and who signals is not heard but by who waits. */
-		if (r->stop || pause_awake(r) || r->leaving || find_ended(r, END_OLD))
+		if (r->stop || pause_awake(r) || find_ended(r, END_OLD))
 			continue;
-		if (!r->workers && !r->staying) {
+		if (!r->workers && !r->leaving) {
 			pthread_cond_wait(&r->keep, &r->lock);
 			continue;
 		}
-		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_sec += r->staying ? 1 : (time_t)(r->idle_ns / 1000000000u) + 1;
+		until = time_at(next_look(r));
 		pthread_cond_timedwait(&r->keep, &r->lock, &until);
 	}
 	pthread_mutex_unlock(&r->lock);
@@ -551,13 +635,16 @@ void pool_end(struct runner *r)
 		pthread_join(r->keeper, NULL);
 	pthread_mutex_lock(&r->lock);
 	let_idle_end(r, END_ALL);
-	look_again(r);
-	end_leaving(r, true);
+	for (end_leaving(r, true); some_just_killed(r); end_leaving(r, true)) {
+		pthread_mutex_unlock(&r->lock);
+		usleep(1000);
+		pthread_mutex_lock(&r->lock);
+	}
 	pthread_mutex_unlock(&r->lock);
-	while (r->staying) {
-		struct worker *w = r->staying;
+	while (r->leaving) {
+		struct worker *w = r->leaving;
 
-		r->staying = worker_link(w)->next;
-		worker_stop(w);
+		r->leaving = worker_link(w)->next;
+		worker_free(w);
 	}
 }

@@ -324,7 +324,7 @@ static int build_installed(struct runner *r, const struct kernel *k)
 		return 0;
 	err = worker_build(&r->options, &key, &t, &time, &fate, &fd, &bytes, &left);
 	if (left)
-		pool_let_end(r, left);
+		pool_let_end(r, left, key.uid);
 	if (!err) {
 		h->built = fd + 1;
 		return 0;
@@ -477,12 +477,15 @@ int runner_build(struct runner *r, const struct runner_task *t, int *built, uint
 	time.most_ns = t->most_ns;
 	if (!runner_can_foreign(r))
 		return -EOPNOTSUPP;
+	err = pool_may_start(r, t->uid);
+	if (err)
+		return err;
 	/* It is not to run meanwhile. */
 	if (this_lane)
 		pool_keep_no_more(this_lane);
 	err = worker_build(&r->options, &key, t, &time, &fate, built, bytes, &left);
 	if (left)
-		pool_let_end(r, left);
+		pool_let_end(r, left, t->uid);
 	if (t->turn)
 		turn_ran(t->turn, &time);
 	if (fate != WORKER_ALIVE)

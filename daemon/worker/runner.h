@@ -32,7 +32,7 @@
  *   -ENOEXEC, -ENOENT	no implementation for this kind of device, or it can't
  *		be loaded
  *   -EOPNOTSUPP	addressing = data on a device that no worker can drive
- *   -EAGAIN	no worker could be started (logged)
+ *   -EAGAIN	no worker could be started, or the user has too many that don't end (logged)
  *   -EINVAL	a range that does not fit its buffer
  *   -EOPNOTSUPP	addressing = data on a device of this process that has memory of
  *		its own: no worker can see it; foreign, and nothing here can lock

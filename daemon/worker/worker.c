@@ -33,7 +33,7 @@
 
 #define START_TIMEOUT_MS	10000
 #define START_LOOK_MS		20	/* several times as long as most take */
-#define KILL_TIMEOUT_MS		2000
+#define KILL_TIMEOUT_NS		2000000000u
 #define SEND_TIMEOUT_NS		5000000000u
 #define SPIN_ROUNDS		4000	/* about 20 us */
 #define FOREIGN_MAY_KEEP	(256ull << 20)	/* a new worker costs less than to fill that */
@@ -49,6 +49,7 @@ struct worker {
 	pid_t pid;
 	int pidfd, socket, reply;	/* -1, all: see let_go() */
 	bool reaped;
+	uint64_t killed_ns;		/* CLOCK_MONOTONIC, when first; 0: it was not */
 	bool hangs;			/* it was waited for in vain */
 	bool spin;			/* in the present launch */
 	cpu_set_t cpus;
@@ -238,6 +239,8 @@ static enum worker_fate reap(struct worker *w, int *signal)
 
 void worker_kill(struct worker *w)
 {
+	if (!w->killed_ns)
+		w->killed_ns = now_ns();
 	syscall(SYS_pidfd_send_signal, w->pidfd, SIGKILL, NULL, 0);
 }
 
@@ -313,6 +316,14 @@ void worker_resume(struct worker *w)
 		go_on_by_signal(w);
 }
 
+/* For all that were killed at once it is the same time, whoever is waited for first. */
+static int kill_left_ms(const struct worker *w)
+{
+	uint64_t past = now_ns() - w->killed_ns;
+
+	return past < KILL_TIMEOUT_NS ? (int)((KILL_TIMEOUT_NS - past + 999999) / 1000000) : 0;
+}
+
 /* How it has ended, which may have been before that. */
 static enum worker_fate kill_and_reap(struct worker *w, int *signal)
 {
@@ -322,8 +333,7 @@ static enum worker_fate kill_and_reap(struct worker *w, int *signal)
 	if (w->reaped)
 		return fate;
 	worker_kill(w);
-	/* Once is enough to wait for it; afterwards it has ended, or not. */
-	if (wait_exit(w, w->hangs ? 0 : KILL_TIMEOUT_MS))
+	if (wait_exit(w, kill_left_ms(w)))
 		fate = reap(w, signal);
 	if (!w->reaped && !w->hangs)
 		log_err("worker can't be killed: it hangs in the kernel, or is traced",
@@ -350,10 +360,29 @@ static void let_go(struct worker *w)
 	w->slot = NULL;
 }
 
-static void close_all(struct worker *w)
+bool worker_reaped(const struct worker *w)
+{
+	return w->reaped;
+}
+
+bool worker_gone(struct worker *w)
+{
+	bool alone;
+	int signal;
+
+	if (!w->reaped && !wait_exit(w, 0) && kill_left_ms(w))
+		return false;
+	kill_and_reap(w, &signal);
+	let_go(w);
+	/* What it has started goes though it does not, and is waited for as it is. */
+	alone = worker_cgroup_gone(w->cgroup);
+	return w->reaped && alone;
+}
+
+void worker_free(struct worker *w)
 {
 	let_go(w);
-	worker_cgroup_end(w->cgroup);
+	worker_cgroup_free(w->cgroup);
 	idmap_free(&w->buffers);
 	idmap_free(&w->kernels);
 	idmap_free(&w->images);
@@ -361,27 +390,15 @@ static void close_all(struct worker *w)
 	free(w);
 }
 
-void worker_stop(struct worker *w)
+/* False: it is there still, though it was waited for. */
+static bool end(struct worker *w)
 {
 	int signal;
 
 	kill_and_reap(w, &signal);
-	close_all(w);
-}
-
-bool worker_end(struct worker *w, bool wait)
-{
-	int signal;
-
-	if (!wait && !w->reaped && !wait_exit(w, 0))
+	if (!worker_gone(w))
 		return false;
-	kill_and_reap(w, &signal);
-	if (!w->reaped) {
-		let_go(w);
-		worker_cgroup_rest(w->cgroup);
-		return false;
-	}
-	close_all(w);
+	worker_free(w);
 	return true;
 }
 
@@ -709,7 +726,7 @@ int worker_start(const struct worker_options *o, const struct worker_key *key,
 	pthread_mutex_init(&w->lock, NULL);
 	err = start(w, o);
 	if (err) {
-		*worker = worker_end(w, true) ? NULL : w;
+		*worker = end(w) ? NULL : w;
 		return err == -EOPNOTSUPP || err == -ENODEV ? err : -EAGAIN;
 	}
 	log_debug("worker started", log_i64("pid", w->pid), log_u64("uid", key->uid),
@@ -1192,7 +1209,7 @@ int worker_build(const struct worker_options *o, const struct worker_key *key,
 	err = give_output(w, fd);
 	if (!err)
 		err = worker_run(w, t, 1, time, fate);
-	if (!worker_end(w, true))
+	if (!end(w))
 		*left = w;
 	/* That nothing can be built at all it has no say in. */
 	if (err == -EOPNOTSUPP || err == -ENODEV)

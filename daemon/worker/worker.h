@@ -83,7 +83,7 @@ struct worker_time {
 /*
  * -EAGAIN: can't be started now; -EOPNOTSUPP: it is to be foreign, and can't be locked
  * up on this machine; -ENODEV: the vendor's stack shows this user no such device.  Logged with
- * the reason.  Then *@worker is NULL, or one that was killed and is still there: for worker_end().
+ * the reason.  Then *@worker is NULL, or one that was killed and is still there: for worker_gone().
  */
 int worker_start(const struct worker_options *o, const struct worker_key *key,
 		 struct worker **worker);
@@ -101,13 +101,15 @@ int worker_build(const struct worker_options *o, const struct worker_key *key,
 		 const struct runner_task *t, struct worker_time *time, enum worker_fate *fate,
 		 int *built, uint64_t *bytes, struct worker **left);
 
-/* Kill if alive, reap, free. */
-void worker_stop(struct worker *w);
 /*
- * The same, unless it is still there after some seconds, or, without @wait, now: false, and to be
- * tried again.  Without @wait it was killed before.
+ * One that was killed: whether it has ended, with whatever it started that is in its cgroup, so that
+ * only worker_free() is left to be done.  False: to be asked again; two seconds after its kill it has no descriptors any more, whatever it hangs in.
  */
-bool worker_end(struct worker *w, bool wait);
+bool worker_gone(struct worker *w);
+/* Whether the process itself is known to have ended. */
+bool worker_reaped(const struct worker *w);
+/* Of one that is not gone nothing is known afterwards. */
+void worker_free(struct worker *w);
 
 /* The worker may be busy. */
 void worker_kill(struct worker *w);
@@ -160,6 +162,10 @@ struct worker_link {
 	uint64_t woken_ns;	/* worker_cpu_ns() when that was last looked at */
 	uint64_t unpaid_ns;	/* of a lane's time, that it has used since its last launch */
 	uint64_t last_used_ns;
+	uint64_t killed_ns;	/* when it was given up */
+	uint64_t look_ns;	/* when it is looked again whether it is gone */
+	uint32_t uid;		/* who has it then */
+	bool lingers;		/* it was not gone at once */
 };
 
 struct worker_link *worker_link(struct worker *w);

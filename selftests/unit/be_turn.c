@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -809,7 +810,7 @@ static int descriptors(void)
 }
 
 /* Any number of them can be kept from ending, by who traces them: they have no descriptors. */
-static void assert_lingers(int folders_of_it)
+START_TEST(can_not_be_killed)
 {
 	siginfo_t info;
 	int lingers;
@@ -821,23 +822,125 @@ static void assert_lingers(int folders_of_it)
 	ck_assert_int_eq(finish(begin("test_error_data", false)), -EAGAIN);
 	lingers = descriptors();
 	ck_assert_int_eq(waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT), 0);
-	if (folders_of_it)
-		ck_assert_int_eq(folders(), folders_of_it);
 	ck_assert(comes_true(waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT), 10000));
-	if (folders_of_it)
-		ck_assert(comes_true(!folders(), 2000));
 	ck_assert(comes_true(lingers == descriptors(), 2000));
-}
-
-START_TEST(can_not_be_killed)
-{
-	assert_lingers(0);
 }
 END_TEST
 
-START_TEST(can_not_be_killed_in_its_cgroup)
+/* Who hangs in the kernel looks like that: it was killed, and there is no end to see. */
+static pid_t begin_tracer(pid_t worker)
 {
-	assert_lingers(1);
+	int told[2];
+	char byte;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(told), 0);
+	pid = fork();
+	if (!pid) {
+		if (ptrace(PTRACE_SEIZE, worker, NULL, PTRACE_O_TRACEEXIT) || write(told[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(told[1]);
+	byte = read(told[0], &byte, 1) == 1;
+	close(told[0]);
+	if (byte)
+		return pid;
+	waitpid(pid, NULL, 0);
+	return -1;
+}
+
+/* In the cgroups of all workers; *@other: one of them that is not @but. */
+static int processes(pid_t but, pid_t *other)
+{
+	char path[PATH_MAX + 300];
+	struct dirent *e;
+	DIR *d = opendir(folder);
+	int n = 0, pid;
+	FILE *f;
+
+	*other = 0;
+
+	while ((e = readdir(d))) {
+		snprintf(path, sizeof(path), "%s/%s/cgroup.procs", folder, e->d_name);
+		f = strncmp(e->d_name, "arax-worker-", 12) ? NULL : fopen(path, "re");
+		while (f && fscanf(f, "%d", &pid) == 1) {
+			n++;
+			if (pid != but)
+				*other = pid;
+		}
+		if (f)
+			fclose(f);
+	}
+	closedir(d);
+	return n;
+}
+
+/* A task in the worker that *@worker is, with a child that runs beside it. */
+static struct task *begin_child(pid_t *worker, pid_t *child)
+{
+	struct task *k = begin("test_identity", false);
+
+	await(&k->done, 1);
+	*worker = (pid_t)k->b.data[0];
+	ck_assert_int_eq(finish(k), 0);
+	k = begin("test_child", false);
+	await_change(&k->b.data[CHILD]);
+	ck_assert_int_eq(processes(*worker, child), 2);
+	return k;
+}
+
+/* What it has started runs no longer than it would without that. */
+START_TEST(its_children_go_though_it_hangs)
+{
+	pid_t worker, child, tracer;
+	struct task *k;
+	int with;
+
+	log_max_level = 0;
+	k = begin_child(&worker, &child);
+	with = descriptors();
+	tracer = begin_tracer(worker);
+	if (tracer < 0)
+		be_skip("its_children_go_though_it_hangs", "a worker can't be traced");
+	runner_end(runner, &k->turn);
+	await(&k->done, 1);
+	ck_assert_int_eq(finish(k), -ECANCELED);
+	if (tracer < 0)
+		return;
+	ck_assert(comes_true(processes(worker, &child) == 1, 1000));
+	ck_assert_int_eq(child, 0);
+	/* The worker had six, and the task its buffer. */
+	ck_assert(comes_true(descriptors() <= with - 7, 1000));
+	ck_assert_int_eq(kill(tracer, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(tracer, NULL, 0), tracer);
+	ck_assert(comes_true(!folders(), 2000));
+}
+END_TEST
+
+/* Its folder is not forgotten for that, nor does it take descriptors, or anybody's time. */
+START_TEST(a_child_of_it_hangs)
+{
+	pid_t worker, child, tracer;
+	struct task *k;
+
+	log_max_level = 0;
+	k = begin_child(&worker, &child);
+	tracer = begin_tracer(child);
+	if (tracer < 0)
+		be_skip("a_child_of_it_hangs", "a worker can't be traced");
+	runner_end(runner, &k->turn);
+	await(&k->done, 1);
+	ck_assert_int_eq(finish(k), -ECANCELED);
+	if (tracer < 0)
+		return;
+	/* Longer than what was killed takes. */
+	usleep(5000000);
+	ck_assert_int_eq(folders(), 1);
+	ck_assert_int_eq(kill(tracer, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(tracer, NULL, 0), tracer);
+	ck_assert(comes_true(!folders(), 2000));
 }
 END_TEST
 
@@ -1077,7 +1180,8 @@ int main(void)
 	tcase_add_test(cg, unheard_it_makes_way);
 	tcase_add_test(cg, killed_while_parked);
 	tcase_add_test(cg, cgroups_go_with_their_workers);
-	tcase_add_test(cg, can_not_be_killed_in_its_cgroup);
+	tcase_add_test(cg, its_children_go_though_it_hangs);
+	tcase_add_test(cg, a_child_of_it_hangs);
 	tcase_add_test(cg, what_others_left_is_ended);
 	tcase_add_test(cg, no_descriptor_for_a_cgroup);
 	tcase_add_test(cg, no_place_for_cgroups);

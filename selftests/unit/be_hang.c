@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Workers that can't be killed.  Who hangs in the kernel is to araxd as who is traced and stopped as it
+ * ends: it has had its SIGKILL, and there is no end to see.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+#include "daemon/backends/device.h"
+#include "daemon/kernels/registry.h"
+#include "daemon/log.h"
+#include "daemon/reason.h"
+#include "daemon/worker/inside.h"
+#include "daemon/worker/runner.h"
+#include "selftests/unit/be_runner.h"
+#include "selftests/unit/be_test.h"
+#include "selftests/unit/wait.h"
+
+#define SOME	6u	/* not as many as it takes for a user to have no more */
+#define S	1000000000ull
+
+static struct config config;
+static struct devices *devices;
+static struct registry *registry;
+static struct runner *runner;
+
+struct task {
+	struct runner_task t;
+	struct arax_launch_range range;
+	struct runner_buffer buffer;
+};
+
+static void make_task(struct task *k, const char *name, const struct buffer *b, uint64_t tenant)
+{
+	memset(k, 0, sizeof(*k));
+	k->range = (struct arax_launch_range){ b->data, b->bytes, 0, 1 };
+	k->buffer = (struct runner_buffer){ b->id, b->bytes, 0, b->fd, 0 };
+	k->t.kernel = registry_find(registry, name);
+	ck_assert_ptr_nonnull(k->t.kernel);
+	k->t.launch = (struct arax_launch){
+		.size = sizeof(k->t.launch), .nr_ranges = 1, .grid = { 1, 1, 1 },
+		.block = { 1, 1, 1 }, .group_end = 1, .ranges = &k->range,
+	};
+	k->t.buffers = &k->buffer;
+	k->t.uid = TENANT;
+	k->t.gid = TENANT_GID;
+	k->t.tenant = tenant;
+}
+
+/* A worker for each tenant: its process, or an error. */
+static pid_t worker_of(uint64_t tenant, uint32_t uid)
+{
+	struct buffer b = make_buffer(64);
+	struct task k;
+	pid_t pid;
+
+	make_task(&k, "test_identity", &b, tenant);
+	k.t.uid = uid;
+	pid = runner_run(runner, &k.t);
+	if (!pid)
+		pid = (pid_t)b.data[0];
+	runner_drop_buffer(runner, b.id);
+	free_buffer(&b);
+	return pid;
+}
+
+static void setup_with(const char *text)
+{
+	char error[256];
+
+	ck_assert_msg(!config_parse(&config, "test", text, strlen(text), error, sizeof(error)), "%s",
+		      error);
+	log_max_level = 0;
+	ck_assert_int_eq(devices_open(&config, &devices), 0);
+	registry = registry_create();
+	ck_assert_int_ge(registry_load_folder(registry, "build/test/kernels"), 1);
+	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+}
+
+static void setup(void)
+{
+	setup_with("worker { max = 32 }");
+}
+
+#define PLACES	2u
+#define MOST	(2 * PLACES)
+
+static void setup_few(void)
+{
+	setup_with("worker { max = 2 }");
+}
+
+static void teardown(void)
+{
+	if (runner)
+		runner_destroy(runner);
+	runner = NULL;
+	registry_destroy(registry);
+	devices_close(devices);
+	config_free(&config);
+}
+
+/* As long as it is there they don't end.  With it they do. */
+static pid_t begin_tracer(const pid_t *pids, uint32_t n)
+{
+	int told[2];
+	char byte;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(told), 0);
+	pid = fork();
+	if (!pid) {
+		for (uint32_t i = 0; i < n; i++)
+			if (ptrace(PTRACE_SEIZE, pids[i], NULL, PTRACE_O_TRACEEXIT))
+				_exit(1);
+		if (write(told[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(told[1]);
+	ck_assert_int_eq(read(told[0], &byte, 1), 1);
+	close(told[0]);
+	return pid;
+}
+
+static void end_tracer(pid_t pid)
+{
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+}
+
+static pid_t make_hanging(uint32_t n)
+{
+	pid_t pids[SOME];
+
+	ck_assert_uint_le(n, SOME);
+	for (uint32_t i = 0; i < n; i++)
+		ck_assert_int_gt(pids[i] = worker_of(i + 1, TENANT), 0);
+	return begin_tracer(pids, n);
+}
+
+static int descriptors(void)
+{
+	struct dirent *e;
+	DIR *d = opendir("/proc/self/fd");
+	int n = 0;
+
+	while ((e = readdir(d)))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* All idle ones, but that one's. */
+static void give_up_but(pid_t but, uint64_t tenant)
+{
+	pthread_mutex_lock(&runner->lock);
+	for (struct worker *w = runner->workers; w; w = worker_link(w)->next)
+		if (!but || worker_key(w)->tenant != tenant)
+			worker_set_stale(w);
+	pthread_cond_signal(&runner->keep);
+	pthread_mutex_unlock(&runner->lock);
+}
+
+/* It has been told to unmap a buffer, and never seems to come to an end with that. */
+static void keep_awake(uint64_t tenant)
+{
+	pthread_mutex_lock(&runner->lock);
+	for (struct worker *w = runner->workers; w; w = worker_link(w)->next) {
+		if (worker_key(w)->tenant != tenant)
+			continue;
+		worker_link(w)->awake = true;
+		worker_link(w)->awake_looks = 0;
+		worker_link(w)->woken_ns = worker_cpu_ns(w);
+		worker_link(w)->unpaid_ns = 0;
+		worker_link(w)->last_used_ns = now_ns();
+	}
+	pthread_cond_signal(&runner->keep);
+	pthread_mutex_unlock(&runner->lock);
+}
+
+static int descriptors_beside_awake(uint64_t tenant)
+{
+	keep_awake(tenant);
+	return descriptors();
+}
+
+/* Some worker may always be awake: that is no reason to keep what others have. */
+START_TEST(holds_nothing_while_others_are_awake)
+{
+	const uint64_t other = SOME + 1;
+	struct buffer b = make_buffer(64);
+	struct task k;
+	pid_t tracer, pid;
+	int beside;
+
+	pid = worker_of(other, TENANT);
+	ck_assert_int_gt(pid, 0);
+	beside = descriptors();
+	make_task(&k, "test_identity", &b, other);
+	ck_assert_int_eq(runner_run(runner, &k.t), 0);
+	ck_assert_int_eq(kill(pid, SIGSTOP), 0);
+	runner_drop_buffer(runner, b.id);
+	tracer = make_hanging(SOME);
+	ck_assert_int_gt(descriptors(), beside);
+	keep_awake(other);
+	give_up_but(pid, other);
+	/* Of what it hangs with nothing is left here. */
+	ck_assert(comes_true(descriptors_beside_awake(other) <= beside, 1000));
+	ck_assert_int_eq(kill(pid, SIGCONT), 0);
+	end_tracer(tracer);
+	free_buffer(&b);
+}
+END_TEST
+
+/* Nobody is behind all of them, as if each were the only one. */
+START_TEST(all_are_waited_for_at_once)
+{
+	const uint64_t other = SOME + 1;
+	pid_t pid = worker_of(other, TENANT), tracer;
+	int beside = descriptors();
+	uint64_t start;
+
+	tracer = make_hanging(SOME);
+	start = now_ns();
+	give_up_but(pid, other);
+	ck_assert(comes_true(descriptors() <= beside, 1000));
+	ck_assert_uint_lt(now_ns() - start, SOME * 2 * S - S);
+	end_tracer(tracer);
+}
+END_TEST
+
+START_TEST(another_one_goes_meanwhile)
+{
+	siginfo_t info;
+	uint64_t start;
+	pid_t tracer, pid;
+
+	tracer = make_hanging(SOME);
+	pid = worker_of(SOME + 1, TENANT);
+	ck_assert_int_gt(pid, 0);
+	start = now_ns();
+	give_up_but(pid, SOME + 1);
+	usleep(100000);
+	give_up_but(0, 0);
+	ck_assert(comes_true(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT), 1000));
+	/* It came after them, and is not behind them. */
+	ck_assert_uint_lt(now_ns() - start, SOME * S);
+	end_tracer(tracer);
+}
+END_TEST
+
+START_TEST(nor_are_they_at_the_end)
+{
+	pid_t tracer = make_hanging(SOME);
+	uint64_t start = now_ns();
+
+	runner_destroy(runner);
+	runner = NULL;
+	ck_assert_uint_lt(now_ns() - start, SOME * 2 * S - S);
+	end_tracer(tracer);
+}
+END_TEST
+
+static bool has_worker(uint64_t tenant)
+{
+	return worker_of(tenant, TENANT) > 0;
+}
+
+/* Each makes way for the next one, which is started then, and does not end. */
+START_TEST(one_user_has_so_many)
+{
+	pid_t tracers[MOST + PLACES], pid;
+	struct buffer b = make_buffer(64);
+	char why[REASON_LEN];
+	struct task k;
+	uint64_t bytes;
+	int built;
+
+	for (uint32_t i = 0; i < MOST + PLACES; i++) {
+		pid = worker_of(i + 1, TENANT);
+		ck_assert_int_gt(pid, 0);
+		tracers[i] = begin_tracer(&pid, 1);
+	}
+	for (int i = 0; i < 3; i++) {
+		reason_forget();
+		ck_assert_int_eq(worker_of(MOST + PLACES + 1, TENANT), -EAGAIN);
+		reason_take(why);
+		ck_assert_msg(strstr(why, "4 of this user's on "), "%s", why);
+		ck_assert_ptr_nonnull(strstr(why, "(twice worker.max) were killed and have not ended"));
+		/* Past their time as well. */
+		usleep(1500000);
+	}
+	/* Nor a compiler, which runs as nobody. */
+	make_task(&k, "test_identity", &b, 1);
+	reason_forget();
+	ck_assert_int_eq(runner_build(runner, &k.t, &built, &bytes), -EAGAIN);
+	reason_take(why);
+	ck_assert_msg(strstr(why, "4 of this user's on "), "%s", why);
+	/* Those that are there go on, and others have theirs. */
+	ck_assert_int_gt(worker_of(MOST + PLACES, TENANT), 0);
+	ck_assert_int_gt(worker_of(1, TENANT + 1), 0);
+	for (uint32_t i = 0; i < MOST + PLACES; i++)
+		end_tracer(tracers[i]);
+	ck_assert(comes_true(has_worker(MOST + PLACES + 1), 1000));
+	free_buffer(&b);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("workers that can't be killed");
+	TCase *t = tcase_create("hang"), *few = tcase_create("few");
+
+	if (geteuid()) {
+		be_skip("hang", "not root: a worker can't be traced");
+		return be_main(suite);
+	}
+	tcase_set_timeout(t, 120);
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, holds_nothing_while_others_are_awake);
+	tcase_add_test(t, all_are_waited_for_at_once);
+	tcase_add_test(t, another_one_goes_meanwhile);
+	tcase_add_test(t, nor_are_they_at_the_end);
+	suite_add_tcase(suite, t);
+	tcase_set_timeout(few, 120);
+	tcase_add_checked_fixture(few, setup_few, teardown);
+	tcase_add_test(few, one_user_has_so_many);
+	suite_add_tcase(suite, few);
+	return be_main(suite);
+}
