@@ -332,13 +332,26 @@ static void widen(const struct memory_device *d, const struct memory_buffer *b, 
 		*end = b->bytes;
 }
 
+static bool reserve_lost(struct memory *m, struct memory_buffer *b, uint32_t device)
+{
+	bool reserved;
+
+	memory_lock(m);
+	reserved = lost_reserve(b, device);
+	pthread_mutex_unlock(&m->lock);
+	return reserved;
+}
+
 static int extent_create(struct memory *m, struct memory_buffer *b, uint32_t device,
 			 uint64_t start, uint64_t end, bool ahead, struct memory_extent **out)
 {
 	struct memory_device *d = &m->devices[device];
-	struct memory_extent *e = calloc(1, sizeof(*e));
+	struct memory_extent *e;
 	int err;
 
+	if (b->lazy && !reserve_lost(m, b, device))
+		return -ENOMEM;
+	e = calloc(1, sizeof(*e));
 	if (!e)
 		return -ENOMEM;
 	err = (ahead ? alloc_ahead : alloc)(m, d, end - start, b->host + start, &e->address);

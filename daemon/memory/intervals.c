@@ -316,9 +316,49 @@ bool intervals_first(const struct intervals *s, uint64_t start, uint64_t end,
 /* Whether a piece is left on either side of from..to. */
 static bool cuts(const struct intervals *s, uint64_t from, uint64_t to)
 {
-	const struct interval *v = &s->v[find(s, from)];
+	uint32_t i = find(s, from);
 
-	return v->start < from && v->end > to;
+	return i < s->nr && s->v[i].start < from && s->v[i].end > to;
+}
+
+uint32_t intervals_cuts(const struct intervals *s, uint64_t start, uint64_t bytes, uint64_t stride,
+			uint32_t count)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t i = 0; bytes && i < count; i++, start += stride)
+		sum += cuts(s, start, start + bytes);
+	return sum;
+}
+
+void intervals_around(const struct intervals *s, uint64_t *start, uint64_t *end)
+{
+	uint32_t first = find(s, *start), last = find(s, *end);
+
+	if (*start >= *end)
+		return;
+	if (first < s->nr && s->v[first].start < *start)
+		*start = s->v[first].start;
+	if (last < s->nr && s->v[last].start < *end)
+		*end = s->v[last].end;
+}
+
+void intervals_coarsen(struct intervals *s, uint64_t grain, uint64_t last)
+{
+	uint32_t i, nr = 0;
+
+	for (i = 0; i < s->nr; i++) {
+		struct interval v = s->v[i];
+
+		v.start -= v.start % grain;
+		v.end += (grain - v.end % grain) % grain;
+		v.end = v.end < last ? v.end : last;
+		if (nr && s->v[nr - 1].end >= v.start)
+			s->v[nr - 1].end = v.end;
+		else
+			s->v[nr++] = v;
+	}
+	s->nr = nr;
 }
 
 int intervals_clear_old(struct intervals *s, uint64_t start, uint64_t end, uint64_t born)

@@ -284,6 +284,8 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 		if (!e)
 			break;
 		d = &m->devices[e->device];
+		if (e == b->lost)
+			b->lost = NULL;
 		extent_remove(m, e);
 		foresee_room(m, d);
 		d->freeing++;
@@ -296,6 +298,8 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 		pthread_cond_broadcast(&m->settled);
 	}
 	pthread_mutex_unlock(&m->lock);
+	if (b->lost)
+		extent_free(m, b->lost);
 	for (i = 0; b->registered; i++, b->registered >>= 1)
 		if (b->registered & 1)
 			m->devices[i].ops.host_unregister(m->devices[i].dev, b->host);
@@ -615,8 +619,8 @@ static int check_dirty(const struct memory_extent *e)
 		}
 		l = look_dirty(e->buffer, v->start, v->end);
 		for (o = look_first(&l); o; o = look_next(&l, o)) {
-			if (o == e || !intervals_first(&o->dirty, v->start, v->end, &from, &to,
-						       &born))
+			if (o == e || o->coarse || !intervals_first(&o->dirty, v->start, v->end, &from,
+								    &to, &born))
 				continue;
 			fprintf(stderr, "memory: bytes are dirty twice\n");
 			return 1;

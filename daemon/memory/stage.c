@@ -360,7 +360,7 @@ static void lost(struct memory *m, const struct memory_range *r, uint32_t device
 	 * First, and at once: as the task is not at work on it any more, anybody may take it for good, or hand on
 	 * to it what it was a copy of.
 	 */
-	dirty_lose(m, r);
+	dirty_lose(r);
 	clear_clean_rows(r->extent, r);
 	l.from = l.to = device;
 	look_clear_clean(&l, r);

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+/*
+ * lost.c - bytes of a buffer that nobody has
+ *
+ * Who reads them is told so, until they have been written anew.  That they are lost has to be noted
+ * whatever happens: else what is there instead would be taken for them, be it half a task's or what the
+ * host had long before.  So a buffer's record is there, with room for a few pieces, before any of its
+ * bytes is on a device; and where there is no room for one more, all of them are rounded outward, until
+ * they are few.  Then bytes count as lost that somebody has, but none that is lost as good.
+ */
+#include <stdlib.h>
+
+#include "daemon/brief_mutex.h"
+#include "daemon/memory/internal.h"
+
+bool lost_reserve(struct memory_buffer *b, uint32_t device)
+{
+	struct memory_extent *e;
+
+	if (b->lost)
+		return true;
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return false;
+	if (!intervals_room(&e->dirty, 1)) {
+		free(e);
+		return false;
+	}
+	e->buffer = b;
+	e->device = device;
+	e->lost = true;
+	e->end = b->bytes;
+	brief_mutex_init(&e->load);
+	b->lost = e;
+	return true;
+}
+
+/* (locked) Among the buffer's extents it is found, and looked at, by all: not before there is a reason. */
+static struct memory_extent *find_record(struct memory_buffer *b)
+{
+	struct memory_extent *e = b->lost;
+
+	if (e && !e->number) {
+		e->number = ++b->memory->created;
+		extent_link(b->memory, e);
+	}
+	return e;
+}
+
+/* (locked) Twice as many would have room; no memory is needed for it. */
+static void round_outward(struct memory_extent *e)
+{
+	uint32_t cells = e->dirty.size;
+
+	intervals_coarsen(&e->dirty, (e->end + cells - 1) / cells, e->end);
+	e->coarse = true;
+}
+
+void lost_add(struct memory_buffer *b, uint64_t start, uint64_t end)
+{
+	struct memory_extent *e = find_record(b);
+
+	/* The buffer is going: nobody asks any more. */
+	if (!e)
+		return;
+	/* One may be cut in two until they are one again. */
+	if (!intervals_room(&e->dirty, 2))
+		round_outward(e);
+	intervals_set(&e->dirty, start, end, FOREVER, DIRTY_BEFORE);
+	extent_dirtied(e);
+}
+
+void lost_take(struct memory_extent *e, uint64_t start, uint64_t end)
+{
+	uint64_t at, from, to, born;
+
+	/* What can't be cut in two is lost as a whole. */
+	if (!intervals_room(&e->dirty, 1))
+		intervals_around(&e->dirty, &start, &end);
+	for (at = start; intervals_first(&e->dirty, at, end, &from, &to, &born); at = to)
+		lost_add(e->buffer, from, to);
+	/* Not one by one: each would move all behind it. */
+	intervals_clear(&e->dirty, start, end);
+	extent_dirtied(e);
+}
+
+bool lost_clear_rows(struct memory_extent *e, const struct memory_range *r, uint32_t first,
+		     uint32_t rows)
+{
+	uint64_t bytes, start = memory_row(r, first, &bytes);
+
+	if (!intervals_room(&e->dirty, intervals_cuts(&e->dirty, start, bytes, r->stride, rows)))
+		return false;
+	intervals_clear_rows(&e->dirty, start, bytes, r->stride, rows);
+	extent_dirtied(e);
+	return true;
+}
