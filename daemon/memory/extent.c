@@ -200,21 +200,6 @@ void extent_hand_on(struct memory_extent *e, uint64_t start, uint64_t end)
 			hand_on(e, o, start, end);
 }
 
-/* (locked, for a while not) */
-static void lose(struct memory *m, struct memory_extent *e)
-{
-	struct memory_device *d = &m->devices[e->device];
-	uint64_t address = e->address;
-
-	extent_hand_on(e, e->start, e->end);
-	leave_device(m, e);
-	e->lost = true;
-	/* Its buffer may go meanwhile, and takes it along. */
-	pthread_mutex_unlock(&m->lock);
-	d->ops.free(d->dev, address);
-	memory_lock(m);
-}
-
 /* @all: what the device doesn't give any more is lost. */
 static int drop(struct memory *m, uint32_t device, bool all)
 {
@@ -236,15 +221,18 @@ static int drop(struct memory *m, uint32_t device, bool all)
 		if (!e)
 			break;
 		err = save(m, e);
-		if (err && all) {
-			/* Unless somebody tries just now: then it comes again. */
-			if (!e->busy)
-				lose(m, e);
+		if (err && !all)
+			break;
+		/* Somebody tries just now: then it comes again. */
+		if (err && e->busy) {
 			err = 0;
 			continue;
 		}
-		if (err)
-			break;
+		if (err) {
+			extent_hand_on(e, e->start, e->end);
+			lost_take(e, e->start, e->end);
+			err = 0;
+		}
 		extent_remove(m, e);
 		pthread_mutex_unlock(&m->lock);
 		extent_free(m, e);

@@ -95,8 +95,7 @@ struct rate {
  * @bringing:	of these, who brings some; whoever may write over them meanwhile has to wait
  * @ahead:	it was made for a task that has no lane, and no task has used it yet
  * @clears:	times that some of its bytes were made stale
- * @lost:	it is on no device, but the buffer's, to know what @dirty bytes nobody has; or its device
- *		has forgotten it
+ * @lost:	it is on no device, but the buffer's, to know what @dirty bytes nobody has
  * @coarse:	of these some may be had all the same, and be dirty elsewhere: see lost.c
  * @place:	in the tree of its buffer on its device, by @start
  * @number:	the newer, the larger
@@ -418,7 +417,7 @@ struct memory_extent *look_on(const struct look *l, struct memory_extent *e, uin
 /*
  * (locked, for a while not) Of the rows of @r these extents, but @keep, have nothing any more.
  * @reserve: -ENOMEM where there is no room to note it; else what lies beside them may be lost, and what was
- * lost of them stays so.
+ * lost of them may stay so.
  */
 int look_clear_rows(const struct look *l, const struct memory_range *r,
 		    const struct memory_extent *keep, bool reserve);
@@ -627,9 +626,11 @@ bool lost_reserve(struct memory_buffer *b, uint32_t device);
 void lost_add(struct memory_buffer *b, uint64_t start, uint64_t end);
 /* lost.c (locked): what @e alone has of start..end is lost; without memory what lies beside it, too. */
 void lost_take(struct memory_extent *e, uint64_t start, uint64_t end);
-/* lost.c (locked): those rows are written anew; false: there is no room to note it, and they stay lost in @e. */
+/* lost.c (locked): those rows are written anew; false: there is no room to note it, and they stay lost. */
 bool lost_clear_rows(struct memory_extent *e, const struct memory_range *r, uint32_t first,
 		     uint32_t rows);
+/* lost.c: pieces that are told apart of what is lost of it, at most. */
+uint32_t lost_most(const struct memory_buffer *b);
 
 /*
  * (locked) What the extent of @r alone had of its rows is lost, though it may be had from there yet: it is

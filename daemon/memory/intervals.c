@@ -27,13 +27,12 @@ static uint32_t find(const struct intervals *s, uint64_t at)
 	return low;
 }
 
-bool intervals_room(struct intervals *s, uint32_t more)
+#define LEAST	8u
+
+static bool resize(struct intervals *s, uint32_t size)
 {
-	uint32_t size = s->size ? s->size : 8;
 	struct interval *v;
 
-	while (size < s->nr + more)
-		size *= 2;
 	if (size == s->size)
 		return true;
 	v = realloc(s->v, size * sizeof(*v));
@@ -42,6 +41,25 @@ bool intervals_room(struct intervals *s, uint32_t more)
 	s->v = v;
 	s->size = size;
 	return true;
+}
+
+bool intervals_room(struct intervals *s, uint32_t more)
+{
+	uint32_t size = s->size ? s->size : LEAST;
+
+	while (size < s->nr + more)
+		size *= 2;
+	return resize(s, size);
+}
+
+void intervals_trim(struct intervals *s)
+{
+	uint32_t size = LEAST;
+
+	while (size < s->nr)
+		size *= 2;
+	if (size < s->size)
+		resize(s, size);
 }
 
 void intervals_copy(struct intervals *s, const struct intervals *from)

@@ -71,6 +71,9 @@ void intervals_around(const struct intervals *s, uint64_t *start, uint64_t *end)
  */
 void intervals_coarsen(struct intervals *s, uint64_t grain, uint64_t last);
 
+/* Room that none needs is given back. */
+void intervals_trim(struct intervals *s);
+
 /* The same as @from.  Without memory for it: none. */
 void intervals_copy(struct intervals *s, const struct intervals *from);
 

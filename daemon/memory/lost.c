@@ -7,11 +7,30 @@
  * host had long before.  So a buffer's record is there, with room for a few pieces, before any of its
  * bytes is on a device; and where there is no room for one more, all of them are rounded outward, until
  * they are few.  Then bytes count as lost that somebody has, but none that is lost as good.
+ *
+ * A record is araxd's memory and lasts as long as the buffer does, whatever its program has lost.  So it
+ * has one for all devices, and it takes no more than a part of the buffer's own bytes, which its tenant
+ * pays for: where that would be too little to note one piece more they are rounded likewise, and who
+ * would cut one in two by writing in its midst has not written.
  */
 #include <stdlib.h>
 
 #include "daemon/brief_mutex.h"
 #include "daemon/memory/internal.h"
+
+/* An interval is 32 bytes, and an array of them may be twice as large as it has to be. */
+#define BYTES_A_PIECE	256u
+#define MIN_PIECES	128u
+#define MAX_PIECES	(1u << 13)
+
+uint32_t lost_most(const struct memory_buffer *b)
+{
+	uint64_t nr = b->bytes / BYTES_A_PIECE;
+
+	if (nr > MAX_PIECES)
+		return MAX_PIECES;
+	return nr > MIN_PIECES ? (uint32_t)nr : MIN_PIECES;
+}
 
 bool lost_reserve(struct memory_buffer *b, uint32_t device)
 {
@@ -50,7 +69,7 @@ static struct memory_extent *find_record(struct memory_buffer *b)
 /* (locked) Twice as many would have room; no memory is needed for it. */
 static void round_outward(struct memory_extent *e)
 {
-	uint32_t cells = e->dirty.size;
+	uint32_t most = lost_most(e->buffer), cells = e->dirty.size < most ? e->dirty.size : most;
 
 	intervals_coarsen(&e->dirty, (e->end + cells - 1) / cells, e->end);
 	e->coarse = true;
@@ -64,7 +83,7 @@ void lost_add(struct memory_buffer *b, uint64_t start, uint64_t end)
 	if (!e)
 		return;
 	/* One may be cut in two until they are one again. */
-	if (!intervals_room(&e->dirty, 2))
+	if (e->dirty.nr + 2 > lost_most(b) || !intervals_room(&e->dirty, 2))
 		round_outward(e);
 	intervals_set(&e->dirty, start, end, FOREVER, DIRTY_BEFORE);
 	extent_dirtied(e);
@@ -88,10 +107,13 @@ bool lost_clear_rows(struct memory_extent *e, const struct memory_range *r, uint
 		     uint32_t rows)
 {
 	uint64_t bytes, start = memory_row(r, first, &bytes);
+	uint32_t cuts = intervals_cuts(&e->dirty, start, bytes, r->stride, rows);
 
-	if (!intervals_room(&e->dirty, intervals_cuts(&e->dirty, start, bytes, r->stride, rows)))
+	if (e->dirty.nr + cuts > lost_most(e->buffer) || !intervals_room(&e->dirty, cuts))
 		return false;
 	intervals_clear_rows(&e->dirty, start, bytes, r->stride, rows);
+	intervals_trim(&e->dirty);
+	e->coarse = e->coarse && e->dirty.nr;
 	extent_dirtied(e);
 	return true;
 }

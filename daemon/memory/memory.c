@@ -629,6 +629,17 @@ static int check_dirty(const struct memory_extent *e)
 	return 0;
 }
 
+/* It is no larger than the buffer pays for. */
+static int check_lost(const struct memory_extent *e)
+{
+	if (!e)
+		return 0;
+	if (e->dirty.nr <= lost_most(e->buffer) && e->dirty.size < 2 * lost_most(e->buffer))
+		return check_intervals(e, &e->dirty, "lost");
+	fprintf(stderr, "memory: %u pieces are lost, room for %u\n", e->dirty.nr, e->dirty.size);
+	return 1;
+}
+
 /* It is found, as what it is. */
 static int check_place(const struct memory_extent *e)
 {
@@ -672,6 +683,7 @@ int memory_check(struct memory *m)
 			bad += check_intervals(e, &e->dirty, "dirty");
 			bad += check_dirty(e);
 			bad += check_place(e);
+			bad += check_lost(e->buffer->lost);
 		}
 		if (used != d->stats.used || n != d->stats.extents || used > d->stats.bytes) {
 			fprintf(stderr, "memory: device %u: %llu bytes in %llu extents, counted %llu\n",

@@ -4,6 +4,7 @@
 
 #include "daemon/log.h"
 #include "daemon/memory/internal.h"
+#include "daemon/reason.h"
 #include "uapi/arax.h"
 
 /*
@@ -499,6 +500,8 @@ int memory_leave(struct memory *m, uint32_t device, uint32_t lane, struct memory
 		}
 		/* If it failed, half of it may have reached the host. */
 		err = wrote(m, &ranges[i], result ? NULL : ranges[i].extent);
+		if (err && !result)
+			reason_set("there is no room to note what it wrote; where many small pieces of a buffer were lost with a device, write it anew in larger ones");
 		result = result ? result : err;
 	}
 	pthread_mutex_unlock(&m->lock);

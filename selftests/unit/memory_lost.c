@@ -242,6 +242,155 @@ START_TEST(no_bytes_without_a_record)
 }
 END_TEST
 
+/* A record's share of the buffer's own bytes. */
+static void expect_bounded(uint64_t bytes, uint32_t *nr)
+{
+	uint64_t most = bytes / 4 < 4096 ? 4096 : bytes / 4;
+	uint32_t room, records;
+
+	*nr = lost_pieces(&room, &records);
+	ck_assert_uint_le(records, 1);
+	ck_assert_uint_le(room * sizeof(struct interval), most);
+	ck_assert_uint_le(room * sizeof(struct interval), 256u << 10);
+}
+
+/* However many pieces are lost: by tasks, or with the device, whatever the buffer's size. */
+START_TEST(many_pieces_are_rounded)
+{
+	static const uint64_t sizes[] = { 4096, 64 << 10, 1 << 20, 16 << 20 };
+	const uint64_t bytes = sizes[_i / 2];
+	const uint32_t gap = bytes > 64 << 10 ? 16 : 2, step = gap * MEMORY_MAX_ROWS;
+	uint32_t nr = 0, before;
+	uint64_t at;
+
+	start(bytes);
+	memory_many_dirty(m, UINT32_MAX);
+	for (at = 0; at < bytes && at < 16 * step; at += step) {
+		struct memory_range r = range(ARAX_OUT, at, 1, gap, MEMORY_MAX_ROWS);
+
+		if (at + step > bytes)
+			r.count = (uint32_t)((bytes - at) / gap);
+		r.buffer = buffer;
+		ck_assert_int_eq(run(0, r, 'a', 0), 0);
+		if (_i % 2)
+			continue;
+		ck_assert_int_eq(run(0, r, 'h', -ENODEV), -ENODEV);
+		expect_bounded(bytes, &nr);
+	}
+	if (_i % 2) {
+		fake[0].dead = true;
+		memory_lose(m, 0);
+		fake[0].dead = false;
+		expect_bounded(bytes, &nr);
+	}
+	ck_assert_uint_gt(nr, 0);
+	at = at < bytes ? at : bytes;
+	for (uint64_t i = 0; i < at; i += 17 * gap) {
+		struct memory_range r = range(ARAX_IN, i, 1, 0, 1);
+
+		ck_assert_int_eq(memory_flush(m, &r), -EIO);
+	}
+	/* What was never lost, nor is near it. */
+	before = nr;
+	if (at < bytes)
+		expect(at + bytes / 8, 1, 0);
+	expect_bounded(bytes, &nr);
+	ck_assert_uint_eq(nr, before);
+	expect_all_again(bytes);
+	finish();
+}
+END_TEST
+
+/* As many as a program of whole rows and columns has are told apart. */
+START_TEST(rows_are_not_rounded)
+{
+	const struct memory_range r = range(ARAX_OUT, 0, 4, 1024, 1024);
+	struct memory_range rows = r, between;
+	uint32_t nr;
+
+	start(BYTES);
+	rows.buffer = buffer;
+	ck_assert_int_eq(run(0, range(ARAX_OUT, 0, BYTES, 0, 1), 'a', 0), 0);
+	ck_assert_int_eq(run(0, rows, 'h', -ENODEV), -ENODEV);
+	expect_bounded(BYTES, &nr);
+	ck_assert_uint_eq(nr, 1024);
+	expect_lost(rows);
+	between = range(ARAX_IN, 4, 1020, 1024, 1024);
+	ck_assert_int_eq(memory_flush(m, &between), 0);
+	ck_assert_int_eq(host[4], 'a');
+	ck_assert_int_eq(run(1, rows, 'b', 0), 0);
+	expect(0, 4, 'b');
+	expect_bounded(BYTES, &nr);
+	ck_assert_uint_eq(nr, 0);
+	finish();
+}
+END_TEST
+
+/* Nor does it take more to write it anew piece by piece: who does is told when there are too many. */
+START_TEST(a_loss_cut_into_many_pieces)
+{
+	const uint64_t bytes = 4096;
+	struct memory_range all, row;
+	uint32_t nr = 0, written;
+	int err = 0;
+
+	start(bytes);
+	all = range(ARAX_OUT, 0, bytes, 0, 1);
+	ck_assert_int_eq(run(0, all, 'a', 0), 0);
+	ck_assert_int_eq(run(0, all, 'h', -ENODEV), -ENODEV);
+	for (written = 0; written < bytes / 8 && !err; written += !err) {
+		err = run(1, range(ARAX_OUT, 8 * written + 4, 4, 0, 1), 'b', 0);
+		expect_bounded(bytes, &nr);
+	}
+	ck_assert_int_eq(err, -ENOMEM);
+	ck_assert_uint_gt(written, 100);
+	for (uint32_t i = 0; i < written; i++)
+		expect(8 * i + 4, 4, 'b');
+	expect_lost(range(ARAX_IN, 0, 4, 8, bytes / 8));
+	/* All rows at once are no other case. */
+	row = range(ARAX_OUT, 4, 4, 8, bytes / 8);
+	ck_assert_int_eq(run(1, row, 'c', 0), -ENOMEM);
+	expect_bounded(bytes, &nr);
+	expect_lost(range(ARAX_IN, 0, 4, 8, bytes / 8));
+	/* The host can't be told; so the bytes stay lost. */
+	memory_host_wrote(m, buffer, 4, 4, 8, bytes / 8);
+	expect_bounded(bytes, &nr);
+	expect_lost(range(ARAX_IN, 0, 4, 8, bytes / 8));
+	/* In larger ones. */
+	for (uint32_t i = 0; i < bytes; i += 64)
+		ck_assert_int_eq(run(1, range(ARAX_OUT, i, 64, 0, 1), 'd', 0), 0);
+	expect(0, bytes, 'd');
+	expect_bounded(bytes, &nr);
+	ck_assert_uint_eq(nr, 0);
+	finish();
+}
+END_TEST
+
+/* What two devices lost of a buffer, time and again, is one buffer's. */
+START_TEST(devices_are_lost_time_and_again)
+{
+	const uint64_t bytes = 256ull * BYTES / 4;
+	uint32_t nr;
+
+	start(bytes);
+	for (uint64_t i = 0; i < 40; i++) {
+		uint32_t device = i % 2;
+
+		ck_assert_int_eq(run(device, range(ARAX_OUT, i * BYTES, 100, 0, 1), 'a', 0), 0);
+		fake[device].dead = true;
+		memory_lose(m, device);
+		fake[device].dead = false;
+		expect_bounded(bytes, &nr);
+		ck_assert_uint_eq(nr, i + 1);
+	}
+	for (uint64_t i = 0; i < 40; i++) {
+		expect_lost(range(ARAX_IN, i * BYTES, 100, 0, 1));
+		expect(i * BYTES + 100, 100, 0);
+	}
+	finish();
+}
+END_TEST
+
 TCase *lost_case(void)
 {
 	TCase *c = tcase_create("lost");
@@ -252,5 +401,9 @@ TCase *lost_case(void)
 	tcase_add_loop_test(c, the_host_writes_rows_without_memory, 0, 2);
 	tcase_add_test(c, rows_are_written_anew_without_memory);
 	tcase_add_test(c, no_bytes_without_a_record);
+	tcase_add_loop_test(c, many_pieces_are_rounded, 0, 8);
+	tcase_add_test(c, rows_are_not_rounded);
+	tcase_add_test(c, a_loss_cut_into_many_pieces);
+	tcase_add_test(c, devices_are_lost_time_and_again);
 	return c;
 }
