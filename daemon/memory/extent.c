@@ -200,6 +200,15 @@ void extent_hand_on(struct memory_extent *e, uint64_t start, uint64_t end)
 			hand_on(e, o, start, end);
 }
 
+/* (locked) */
+static void lose(struct memory_extent *e)
+{
+	const struct memory_range all = { .offset = e->start, .length = e->end - e->start, .count = 1 };
+
+	extent_hand_on(e, e->start, e->end);
+	lost_take(e, &all);
+}
+
 /* @all: what the device doesn't give any more is lost. */
 static int drop(struct memory *m, uint32_t device, bool all)
 {
@@ -228,11 +237,9 @@ static int drop(struct memory *m, uint32_t device, bool all)
 			err = 0;
 			continue;
 		}
-		if (err) {
-			extent_hand_on(e, e->start, e->end);
-			lost_take(e, e->start, e->end);
-			err = 0;
-		}
+		if (err)
+			lose(e);
+		err = 0;
 		extent_remove(m, e);
 		pthread_mutex_unlock(&m->lock);
 		extent_free(m, e);

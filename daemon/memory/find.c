@@ -224,12 +224,7 @@ static void clear_rows(struct memory_extent *e, const struct memory_range *r, ui
 static void lose_beside(struct memory_extent *e, const struct memory_range *r, uint32_t first,
 			uint32_t rows)
 {
-	uint64_t start, bytes;
-
-	for (uint32_t i = first; i < first + rows; i++) {
-		start = memory_row(r, i, &bytes);
-		lost_take(e, start, start + bytes);
-	}
+	lost_take(e, r);
 	lost_clear_rows(e->buffer->lost, r, first, rows);
 }
 

@@ -622,10 +622,8 @@ uint32_t clear_clean_rows(struct memory_extent *e, const struct memory_range *r)
  * memory.
  */
 bool lost_reserve(struct memory_buffer *b, uint32_t device);
-/* lost.c (locked): nobody has start..end any more. */
-void lost_add(struct memory_buffer *b, uint64_t start, uint64_t end);
-/* lost.c (locked): what @e alone has of start..end is lost; without memory what lies beside it, too. */
-void lost_take(struct memory_extent *e, uint64_t start, uint64_t end);
+/* lost.c (locked): what @e alone has of those rows is lost; without memory what lies beside them, too. */
+void lost_take(struct memory_extent *e, const struct memory_range *r);
 /* lost.c (locked): those rows are written anew; false: there is no room to note it, and they stay lost. */
 bool lost_clear_rows(struct memory_extent *e, const struct memory_range *r, uint32_t first,
 		     uint32_t rows);

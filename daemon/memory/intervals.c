@@ -361,22 +361,48 @@ void intervals_around(const struct intervals *s, uint64_t *start, uint64_t *end)
 		*end = s->v[last].end;
 }
 
+/* Behind the last one, or into it. */
+static void append_alike(struct intervals *s, struct interval n)
+{
+	struct interval *last = s->nr ? &s->v[s->nr - 1] : NULL;
+
+	if (!last || last->end < n.start)
+		s->v[s->nr++] = n;
+	else if (last->end < n.end)
+		last->end = n.end;
+}
+
+bool intervals_add(struct intervals *s, const struct intervals *more)
+{
+	struct intervals to = { 0 };
+	uint32_t i = 0, j = 0;
+
+	if (!intervals_room(&to, s->nr + more->nr))
+		return false;
+	while (i < s->nr || j < more->nr) {
+		if (j == more->nr || (i < s->nr && s->v[i].start < more->v[j].start))
+			append_alike(&to, s->v[i++]);
+		else
+			append_alike(&to, more->v[j++]);
+	}
+	free(s->v);
+	*s = to;
+	return true;
+}
+
 void intervals_coarsen(struct intervals *s, uint64_t grain, uint64_t last)
 {
-	uint32_t i, nr = 0;
+	uint32_t i, nr = s->nr;
 
-	for (i = 0; i < s->nr; i++) {
+	s->nr = 0;
+	for (i = 0; i < nr; i++) {
 		struct interval v = s->v[i];
 
 		v.start -= v.start % grain;
 		v.end += (grain - v.end % grain) % grain;
 		v.end = v.end < last ? v.end : last;
-		if (nr && s->v[nr - 1].end >= v.start)
-			s->v[nr - 1].end = v.end;
-		else
-			s->v[nr++] = v;
+		append_alike(s, v);
 	}
-	s->nr = nr;
 }
 
 int intervals_clear_old(struct intervals *s, uint64_t start, uint64_t end, uint64_t born)

@@ -65,6 +65,8 @@ uint32_t intervals_cuts(const struct intervals *s, uint64_t start, uint64_t byte
 			uint32_t count);
 /* start..end and what it would cut off. */
 void intervals_around(const struct intervals *s, uint64_t *start, uint64_t *end);
+/* Those of @more as well, where all of both have been set alike.  False: no memory. */
+bool intervals_add(struct intervals *s, const struct intervals *more);
 /*
  * Of those that all have been set alike: each from a multiple of @grain to one, or to @last.  Those that
  * touch then become one.

@@ -31,8 +31,9 @@ void dirty_lose(const struct memory_range *r)
 	for (i = 0; e->dirty.nr && i < memory_rows(r); i++) {
 		start = memory_row(r, i, &bytes);
 		extent_hand_on(e, start, start + bytes);
-		lost_take(e, start, start + bytes);
 	}
+	if (e->dirty.nr)
+		lost_take(e, r);
 }
 
 uint64_t dirty_bytes(const struct memory_buffer *b, uint64_t start, uint64_t end,

@@ -75,21 +75,17 @@ static void round_outward(struct memory_extent *e)
 	e->coarse = true;
 }
 
-void lost_add(struct memory_buffer *b, uint64_t start, uint64_t end)
+/* (locked) */
+static void add_one(struct memory_extent *e, uint64_t start, uint64_t end)
 {
-	struct memory_extent *e = find_record(b);
-
-	/* The buffer is going: nobody asks any more. */
-	if (!e)
-		return;
 	/* One may be cut in two until they are one again. */
-	if (e->dirty.nr + 2 > lost_most(b) || !intervals_room(&e->dirty, 2))
+	if (e->dirty.nr + 2 > lost_most(e->buffer) || !intervals_room(&e->dirty, 2))
 		round_outward(e);
 	intervals_set(&e->dirty, start, end, FOREVER, DIRTY_BEFORE);
-	extent_dirtied(e);
 }
 
-void lost_take(struct memory_extent *e, uint64_t start, uint64_t end)
+/* (locked) What of start..end is dirty in @e. */
+static void take_row(struct memory_extent *e, struct memory_extent *record, uint64_t start, uint64_t end)
 {
 	uint64_t at, from, to, born;
 
@@ -97,10 +93,65 @@ void lost_take(struct memory_extent *e, uint64_t start, uint64_t end)
 	if (!intervals_room(&e->dirty, 1))
 		intervals_around(&e->dirty, &start, &end);
 	for (at = start; intervals_first(&e->dirty, at, end, &from, &to, &born); at = to)
-		lost_add(e->buffer, from, to);
+		if (record)
+			add_one(record, from, to);
 	/* Not one by one: each would move all behind it. */
 	intervals_clear(&e->dirty, start, end);
+}
+
+/* (locked) What of the rows is dirty in @e.  False: no memory. */
+static bool collect(const struct memory_extent *e, const struct memory_range *r, struct intervals *found)
+{
+	uint64_t at, end, bytes, from, to, born;
+
+	for (uint32_t i = 0; i < memory_rows(r); i++) {
+		at = memory_row(r, i, &bytes);
+		for (end = at + bytes; intervals_first(&e->dirty, at, end, &from, &to, &born); at = to)
+			if (intervals_set(found, from, to, FOREVER, DIRTY_BEFORE))
+				return false;
+	}
+	return true;
+}
+
+/* Fewer than these are quicker one by one. */
+#define MANY_PIECES	16u
+
+/* (locked) The same as take_row() of each, in one walk.  False: there is no memory for that, or no need. */
+static bool take_rows(struct memory_extent *e, struct memory_extent *record, const struct memory_range *r)
+{
+	uint64_t bytes, start = memory_row(r, 0, &bytes);
+	struct intervals found = { 0 };
+	bool done;
+
+	if (e->dirty.nr < MANY_PIECES && memory_rows(r) < MANY_PIECES)
+		return false;
+	done = collect(e, r, &found) && intervals_room(&e->dirty, memory_rows(r)) &&
+	       intervals_add(&record->dirty, &found);
+	intervals_destroy(&found);
+	if (!done)
+		return false;
+	if (record->dirty.nr > lost_most(e->buffer))
+		round_outward(record);
+	intervals_trim(&record->dirty);
+	intervals_clear_rows(&e->dirty, start, bytes, r->stride, memory_rows(r));
+	return true;
+}
+
+void lost_take(struct memory_extent *e, const struct memory_range *r)
+{
+	/* NULL: the buffer is going, and nobody asks any more. */
+	struct memory_extent *record = find_record(e->buffer);
+	uint64_t start, bytes;
+
+	if (!record || !take_rows(e, record, r)) {
+		for (uint32_t i = 0; e->dirty.nr && i < memory_rows(r); i++) {
+			start = memory_row(r, i, &bytes);
+			take_row(e, record, start, start + bytes);
+		}
+	}
 	extent_dirtied(e);
+	if (record)
+		extent_dirtied(record);
 }
 
 bool lost_clear_rows(struct memory_extent *e, const struct memory_range *r, uint32_t first,

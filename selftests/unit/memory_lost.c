@@ -391,6 +391,75 @@ START_TEST(devices_are_lost_time_and_again)
 }
 END_TEST
 
+#define MAP	300u
+
+static void expect_map(const struct intervals *s, const bool *map)
+{
+	for (uint32_t i = 0; i < MAP; i++) {
+		uint64_t from, to, born;
+
+		ck_assert_int_eq(intervals_first(s, i, i + 1, &from, &to, &born), map[i]);
+	}
+	for (uint32_t i = 1; i < s->nr; i++)
+		ck_assert_uint_lt(s->v[i - 1].end, s->v[i].start);
+}
+
+static void draw_pieces(struct intervals *s, bool *map)
+{
+	for (uint32_t n = (uint32_t)rand() % 40; n; n--) {
+		uint32_t at = (uint32_t)rand() % MAP, end = at + 1 + (uint32_t)rand() % 12;
+
+		end = end < MAP ? end : MAP;
+		ck_assert_int_eq(intervals_set(s, at, end, FOREVER, 0), 0);
+		memset(map + at, true, end - at);
+	}
+}
+
+/* What pieces are made of is what a map of bytes says. */
+START_TEST(pieces_are_as_a_map_has_them)
+{
+	for (uint32_t round = 0; round < 5000; round++) {
+		struct intervals s = { 0 }, more = { 0 };
+		bool map[MAP] = { false }, rough[MAP] = { false };
+		uint32_t grain = 1 + (uint32_t)rand() % 40, at = (uint32_t)rand() % MAP, rows, nr;
+		uint64_t start = at, end = at + 1 + (uint32_t)rand() % 20;
+
+		draw_pieces(&s, map);
+		draw_pieces(&more, map);
+		ck_assert(intervals_add(&s, &more));
+		expect_map(&s, map);
+
+		intervals_around(&s, &start, &end);
+		ck_assert(!start || start >= MAP || !map[start] || !map[start - 1]);
+		ck_assert(end >= MAP || !map[end] || !map[end - 1]);
+		ck_assert_uint_le(start, at);
+
+		rows = (MAP - at) / grain;
+		nr = s.nr + intervals_cuts(&s, at, grain / 2, grain, rows);
+		intervals_clear_rows(&s, at, grain / 2, grain, rows);
+		ck_assert_uint_le(s.nr, nr);
+		for (uint32_t i = 0; i < rows; i++)
+			memset(map + at + i * grain, false, grain / 2);
+		expect_map(&s, map);
+
+		intervals_coarsen(&s, grain, MAP);
+		for (uint32_t i = 0; i < MAP; i++) {
+			at = i - i % grain;
+			if (map[i])
+				memset(rough + at, true, at + grain < MAP ? grain : MAP - at);
+		}
+		expect_map(&s, rough);
+		nr = s.nr;
+		intervals_trim(&s);
+		ck_assert_uint_eq(s.nr, nr);
+		ck_assert(s.size == 8 || s.size < 2 * nr);
+		expect_map(&s, rough);
+		intervals_destroy(&s);
+		intervals_destroy(&more);
+	}
+}
+END_TEST
+
 TCase *lost_case(void)
 {
 	TCase *c = tcase_create("lost");
@@ -405,5 +474,6 @@ TCase *lost_case(void)
 	tcase_add_test(c, rows_are_not_rounded);
 	tcase_add_test(c, a_loss_cut_into_many_pieces);
 	tcase_add_test(c, devices_are_lost_time_and_again);
+	tcase_add_test(c, pieces_are_as_a_map_has_them);
 	return c;
 }
