@@ -348,7 +348,8 @@ static bool is_dirty_on(const struct memory_buffer *b, uint32_t device, uint64_t
 	uint64_t from, to, born;
 	struct memory_extent *e;
 
-	l.from = l.to = device;
+	l.from = device;
+	l.to = device;
 	for (e = look_first(&l); e; e = look_next(&l, e))
 		/* What was lost before is to be written anew first; or else nobody gets to read it. */
 		if (!e->lost && intervals_first(&e->dirty, start, end, &from, &to, &born))

@@ -646,7 +646,8 @@ static int check_place(const struct memory_extent *e)
 	struct look l = look_bytes(e->buffer, e->start, e->end);
 	struct memory_extent *o;
 
-	l.from = l.to = e->device;
+	l.from = e->device;
+	l.to = e->device;
 	l.dirty = e->dirty.nr;
 	for (o = look_first(&l); o && o != e; o = look_next(&l, o))
 		;

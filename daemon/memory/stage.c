@@ -363,7 +363,8 @@ static void lost(struct memory *m, const struct memory_range *r, uint32_t device
 	 */
 	dirty_lose(r);
 	clear_clean_rows(r->extent, r);
-	l.from = l.to = device;
+	l.from = device;
+	l.to = device;
 	look_clear_clean(&l, r);
 }
 
