@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: MIT
 # The memory manager's unit tests.  TSan: copies and bookkeeping are many threads'.
 MEMORY_SRCS := $(addprefix daemon/memory/,ahead.c behind.c extent.c find.c foresee.c hold.c intervals.c lazy.c \
-			memory.c reach.c room.c stage.c treap.c upcoming.c users.c victim.c) \
+			lost.c memory.c reach.c room.c stage.c treap.c upcoming.c users.c victim.c) \
 	       daemon/complaints.c daemon/log.c daemon/reason.c
 MEMORY_TEST_SRCS := $(addprefix selftests/unit/,memory_test.c memory_ahead.c memory_behind.c memory_coherence.c memory_fake.c \
-				    memory_pieces.c memory_room.c memory_upcoming.c) \
+				    memory_lost.c memory_pieces.c memory_room.c memory_upcoming.c) \
 		    $(MEMORY_SRCS) $(sort $(wildcard daemon/graph/*.c))
+# Memory that there isn't: see selftests/unit/memory_lost.c.
+MEMORY_TEST_FLAGS := $(addprefix -Wl$(comma)--wrap=,calloc realloc)
 $(foreach v,plain asan tsan,\
-	$(call program,$(B)/tests/memory_test-$(v),$(v),$(MEMORY_TEST_SRCS),$(CHECK_LIBS)))
+	$(call program,$(B)/tests/memory_test-$(v),$(v),$(MEMORY_TEST_SRCS),$(MEMORY_TEST_FLAGS) $(CHECK_LIBS)))
 
 # Tasks of the coherence test: as many as the variant does in some seconds.
 MEMORY_TASKS_plain := 100000

@@ -200,19 +200,13 @@ void extent_hand_on(struct memory_extent *e, uint64_t start, uint64_t end)
 			hand_on(e, o, start, end);
 }
 
-/* (locked, for a while not) */
-static void lose(struct memory *m, struct memory_extent *e)
+/* (locked) */
+static void lose(struct memory_extent *e)
 {
-	struct memory_device *d = &m->devices[e->device];
-	uint64_t address = e->address;
+	const struct memory_range all = { .offset = e->start, .length = e->end - e->start, .count = 1 };
 
 	extent_hand_on(e, e->start, e->end);
-	leave_device(m, e);
-	e->lost = true;
-	/* Its buffer may go meanwhile, and takes it along. */
-	pthread_mutex_unlock(&m->lock);
-	d->ops.free(d->dev, address);
-	memory_lock(m);
+	lost_take(e, &all);
 }
 
 /* @all: what the device doesn't give any more is lost. */
@@ -236,15 +230,16 @@ static int drop(struct memory *m, uint32_t device, bool all)
 		if (!e)
 			break;
 		err = save(m, e);
-		if (err && all) {
-			/* Unless somebody tries just now: then it comes again. */
-			if (!e->busy)
-				lose(m, e);
+		if (err && !all)
+			break;
+		/* Somebody tries just now: then it comes again. */
+		if (err && e->busy) {
 			err = 0;
 			continue;
 		}
 		if (err)
-			break;
+			lose(e);
+		err = 0;
 		extent_remove(m, e);
 		pthread_mutex_unlock(&m->lock);
 		extent_free(m, e);
@@ -332,13 +327,26 @@ static void widen(const struct memory_device *d, const struct memory_buffer *b, 
 		*end = b->bytes;
 }
 
+static bool reserve_lost(struct memory *m, struct memory_buffer *b, uint32_t device)
+{
+	bool reserved;
+
+	memory_lock(m);
+	reserved = lost_reserve(b, device);
+	pthread_mutex_unlock(&m->lock);
+	return reserved;
+}
+
 static int extent_create(struct memory *m, struct memory_buffer *b, uint32_t device,
 			 uint64_t start, uint64_t end, bool ahead, struct memory_extent **out)
 {
 	struct memory_device *d = &m->devices[device];
-	struct memory_extent *e = calloc(1, sizeof(*e));
+	struct memory_extent *e;
 	int err;
 
+	if (b->lazy && !reserve_lost(m, b, device))
+		return -ENOMEM;
+	e = calloc(1, sizeof(*e));
 	if (!e)
 		return -ENOMEM;
 	err = (ahead ? alloc_ahead : alloc)(m, d, end - start, b->host + start, &e->address);

@@ -220,6 +220,14 @@ static void clear_rows(struct memory_extent *e, const struct memory_range *r, ui
 	extent_dirtied(e);
 }
 
+/* (locked) There is no memory to tell the rows, which are as they should be, from what is dirty beside them. */
+static void lose_beside(struct memory_extent *e, const struct memory_range *r, uint32_t first,
+			uint32_t rows)
+{
+	lost_take(e, r);
+	lost_clear_rows(e->buffer->lost, r, first, rows);
+}
+
 int look_clear_rows(const struct look *l, const struct memory_range *r,
 		    const struct memory_extent *keep, bool reserve)
 {
@@ -231,8 +239,16 @@ int look_clear_rows(const struct look *l, const struct memory_range *r,
 		done += 1 + rows;
 		if (e == keep)
 			continue;
-		if (reserve && e->any_dirty && !dirty_reserve(e, rows))
-			return -ENOMEM;
+		if (e->lost) {
+			if (!lost_clear_rows(e, r, first, rows) && reserve)
+				return -ENOMEM;
+			continue;
+		}
+		if (e->any_dirty && !dirty_reserve(e, rows)) {
+			if (reserve)
+				return -ENOMEM;
+			lose_beside(e, r, first, rows);
+		}
 		clear_rows(e, r, first, rows);
 	}
 	return 0;

@@ -14,6 +14,7 @@
  *   ahead.c	... in before it has a lane
  *   behind.c	... in before those have ended which it waits for
  *   lazy.c	results that stay where they are, until somebody needs them
+ *   lost.c	... and what is lost of them
  *   foresee.c	what tasks to come will use
  *   upcoming.c	... of one buffer
  *   treap.c	ordered trees
@@ -94,8 +95,8 @@ struct rate {
  * @bringing:	of these, who brings some; whoever may write over them meanwhile has to wait
  * @ahead:	it was made for a task that has no lane, and no task has used it yet
  * @clears:	times that some of its bytes were made stale
- * @lost:	its device has forgotten it, or it never was there: it is the buffer's alone, to know
- *		what @dirty bytes nobody has
+ * @lost:	it is on no device, but the buffer's, to know what @dirty bytes nobody has
+ * @coarse:	of these some may be had all the same, and be dirty elsewhere: see lost.c
  * @place:	in the tree of its buffer on its device, by @start
  * @number:	the newer, the larger
  * @any_dirty:	as that tree knows it; @reach, @dirty_reach: the furthest end of all from here on
@@ -133,7 +134,7 @@ struct memory_extent {
 	bool any_dirty;
 	bool flushing, since;
 	uint32_t too_many;
-	bool ranked, counted;
+	bool ranked, counted, coarse;
 	uint64_t start, end;
 	uint64_t address;
 	double worth;
@@ -169,6 +170,8 @@ struct memory_wait {
  * @leaving:	extents of it that are
  * @kept:	by memory_buffer_keep()
  * @on:	its extents, by device
+ * @lost:	what nobody has of it: one of them, from the first such bytes on; NULL: it is not lazy, or has
+ *		been on no device, or is going
  * @flushing:	held by whoever copies from its extents to the host
  * @crowded:	an extent of it has, or had, too many dirty pieces
  * @upcoming:	what tasks to come will use of it
@@ -188,6 +191,7 @@ struct memory_buffer {
 	pthread_mutex_t flushing;
 	bool crowded;
 	struct treap_root *on;
+	struct memory_extent *lost;
 	struct upcoming upcoming;
 	uint64_t adds;
 	struct memory_buffer *foreseen_next, **foreseen_prev;
@@ -412,7 +416,8 @@ struct memory_extent *look_next(const struct look *l, struct memory_extent *e);
 struct memory_extent *look_on(const struct look *l, struct memory_extent *e, uint32_t *done);
 /*
  * (locked, for a while not) Of the rows of @r these extents, but @keep, have nothing any more.
- * @reserve: -ENOMEM where there is no room to note it; else what lies beside them may be lost.
+ * @reserve: -ENOMEM where there is no room to note it; else what lies beside them may be lost, and what was
+ * lost of them may stay so.
  */
 int look_clear_rows(const struct look *l, const struct memory_range *r,
 		    const struct memory_extent *keep, bool reserve);
@@ -613,10 +618,23 @@ void clear_clean(struct memory_extent *e, uint64_t start, uint64_t end);
 uint32_t clear_clean_rows(struct memory_extent *e, const struct memory_range *r);
 
 /*
- * (locked) What the extent of @r alone had of its rows is lost, though it may be had from there yet: it is
- * half a task's.  Where there is no memory to note that it stays as it is.
+ * lost.c (locked): room to note that bytes of @b are lost, which are to come to @device; false: no
+ * memory.
  */
-void dirty_lose(struct memory *m, const struct memory_range *r);
+bool lost_reserve(struct memory_buffer *b, uint32_t device);
+/* lost.c (locked): what @e alone has of those rows is lost; without memory what lies beside them, too. */
+void lost_take(struct memory_extent *e, const struct memory_range *r);
+/* lost.c (locked): those rows are written anew; false: there is no room to note it, and they stay lost. */
+bool lost_clear_rows(struct memory_extent *e, const struct memory_range *r, uint32_t first,
+		     uint32_t rows);
+/* lost.c: pieces that are told apart of what is lost of it, at most. */
+uint32_t lost_most(const struct memory_buffer *b);
+
+/*
+ * (locked) What the extent of @r alone had of its rows is lost, though it may be had from there yet: it is
+ * half a task's.
+ */
+void dirty_lose(const struct memory_range *r);
 /* (locked) Room to note in @e that rows were written; false: no memory. */
 bool dirty_reserve(struct memory_extent *e, uint32_t rows);
 /* (entering) All that is dirty of an extent that is @busy, to the host. */

@@ -27,13 +27,12 @@ static uint32_t find(const struct intervals *s, uint64_t at)
 	return low;
 }
 
-bool intervals_room(struct intervals *s, uint32_t more)
+#define LEAST	8u
+
+static bool resize(struct intervals *s, uint32_t size)
 {
-	uint32_t size = s->size ? s->size : 8;
 	struct interval *v;
 
-	while (size < s->nr + more)
-		size *= 2;
 	if (size == s->size)
 		return true;
 	v = realloc(s->v, size * sizeof(*v));
@@ -42,6 +41,25 @@ bool intervals_room(struct intervals *s, uint32_t more)
 	s->v = v;
 	s->size = size;
 	return true;
+}
+
+bool intervals_room(struct intervals *s, uint32_t more)
+{
+	uint32_t size = s->size ? s->size : LEAST;
+
+	while (size < s->nr + more)
+		size *= 2;
+	return resize(s, size);
+}
+
+void intervals_trim(struct intervals *s)
+{
+	uint32_t size = LEAST;
+
+	while (size < s->nr)
+		size *= 2;
+	if (size < s->size)
+		resize(s, size);
 }
 
 void intervals_copy(struct intervals *s, const struct intervals *from)
@@ -316,9 +334,75 @@ bool intervals_first(const struct intervals *s, uint64_t start, uint64_t end,
 /* Whether a piece is left on either side of from..to. */
 static bool cuts(const struct intervals *s, uint64_t from, uint64_t to)
 {
-	const struct interval *v = &s->v[find(s, from)];
+	uint32_t i = find(s, from);
 
-	return v->start < from && v->end > to;
+	return i < s->nr && s->v[i].start < from && s->v[i].end > to;
+}
+
+uint32_t intervals_cuts(const struct intervals *s, uint64_t start, uint64_t bytes, uint64_t stride,
+			uint32_t count)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t i = 0; bytes && i < count; i++, start += stride)
+		sum += cuts(s, start, start + bytes);
+	return sum;
+}
+
+void intervals_around(const struct intervals *s, uint64_t *start, uint64_t *end)
+{
+	uint32_t first = find(s, *start), last = find(s, *end);
+
+	if (*start >= *end)
+		return;
+	if (first < s->nr && s->v[first].start < *start)
+		*start = s->v[first].start;
+	if (last < s->nr && s->v[last].start < *end)
+		*end = s->v[last].end;
+}
+
+/* Behind the last one, or into it. */
+static void append_alike(struct intervals *s, struct interval n)
+{
+	struct interval *last = s->nr ? &s->v[s->nr - 1] : NULL;
+
+	if (!last || last->end < n.start)
+		s->v[s->nr++] = n;
+	else if (last->end < n.end)
+		last->end = n.end;
+}
+
+bool intervals_add(struct intervals *s, const struct intervals *more)
+{
+	struct intervals to = { 0 };
+	uint32_t i = 0, j = 0;
+
+	if (!intervals_room(&to, s->nr + more->nr))
+		return false;
+	while (i < s->nr || j < more->nr) {
+		if (j == more->nr || (i < s->nr && s->v[i].start < more->v[j].start))
+			append_alike(&to, s->v[i++]);
+		else
+			append_alike(&to, more->v[j++]);
+	}
+	free(s->v);
+	*s = to;
+	return true;
+}
+
+void intervals_coarsen(struct intervals *s, uint64_t grain, uint64_t last)
+{
+	uint32_t i, nr = s->nr;
+
+	s->nr = 0;
+	for (i = 0; i < nr; i++) {
+		struct interval v = s->v[i];
+
+		v.start -= v.start % grain;
+		v.end += (grain - v.end % grain) % grain;
+		v.end = v.end < last ? v.end : last;
+		append_alike(s, v);
+	}
 }
 
 int intervals_clear_old(struct intervals *s, uint64_t start, uint64_t end, uint64_t born)

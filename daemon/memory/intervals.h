@@ -60,6 +60,22 @@ bool intervals_first(const struct intervals *s, uint64_t start, uint64_t end,
 /* Those of them that were born by @born lose it.  -ENOMEM: not all of them; the others keep it whole. */
 int intervals_clear_old(struct intervals *s, uint64_t start, uint64_t end, uint64_t born);
 
+/* So many more there are, at most, once that property is taken from rows as of _clear_rows(). */
+uint32_t intervals_cuts(const struct intervals *s, uint64_t start, uint64_t bytes, uint64_t stride,
+			uint32_t count);
+/* start..end and what it would cut off. */
+void intervals_around(const struct intervals *s, uint64_t *start, uint64_t *end);
+/* Those of @more as well, where all of both have been set alike.  False: no memory. */
+bool intervals_add(struct intervals *s, const struct intervals *more);
+/*
+ * Of those that all have been set alike: each from a multiple of @grain to one, or to @last.  Those that
+ * touch then become one.
+ */
+void intervals_coarsen(struct intervals *s, uint64_t grain, uint64_t last);
+
+/* Room that none needs is given back. */
+void intervals_trim(struct intervals *s);
+
 /* The same as @from.  Without memory for it: none. */
 void intervals_copy(struct intervals *s, const struct intervals *from);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Results that stay where they are, until somebody needs them. */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "daemon/complaints.h"
 #include "daemon/log.h"
@@ -23,56 +22,9 @@ void clear_clean(struct memory_extent *e, uint64_t start, uint64_t end)
 	intervals_clear(&e->valid, start, end);
 }
 
-/*
- * (locked) Has what is lost of @b on @device, whichever extents had it: however often it is, one will do.
- * NULL: no memory.
- */
-static struct memory_extent *extent_of_lost(struct memory *m, struct memory_buffer *b,
-					    uint32_t device)
+void dirty_lose(const struct memory_range *r)
 {
-	struct look l = look_bytes(b, 0, 1);
-	struct memory_extent *e;
-
-	l.from = l.to = device;
-	for (e = look_first(&l); e; e = look_next(&l, e))
-		if (e->lost && extent_covers(e, 0, b->bytes))
-			return e;
-	e = calloc(1, sizeof(*e));
-	if (!e)
-		return NULL;
-	e->buffer = b;
-	e->device = device;
-	e->lost = true;
-	e->end = b->bytes;
-	e->number = ++m->created;
-	brief_mutex_init(&e->load);
-	extent_link(m, e);
-	return e;
-}
-
-/* (locked) What of start..end is dirty in @e is so in @to, which is lost.  -ENOMEM: not all of it. */
-static int give_up(struct memory_extent *e, struct memory_extent *to, uint64_t start, uint64_t end)
-{
-	uint64_t at = start, from, stop, born;
-	int err = 0;
-
-	if (!intervals_room(&e->dirty, 1))
-		return -ENOMEM;
-	for (; intervals_first(&e->dirty, at, end, &from, &stop, &born); at = stop) {
-		if (!intervals_room(&to->dirty, 2)) {
-			err = -ENOMEM;
-			break;
-		}
-		intervals_set(&to->dirty, from, stop, FOREVER, DIRTY_BEFORE);
-	}
-	/* Not one by one: each would move all behind it. */
-	intervals_clear(&e->dirty, start, err ? at : end);
-	return err;
-}
-
-void dirty_lose(struct memory *m, const struct memory_range *r)
-{
-	struct memory_extent *e = r->extent, *to;
+	struct memory_extent *e = r->extent;
 	uint64_t start, bytes;
 	uint32_t i;
 
@@ -80,17 +32,8 @@ void dirty_lose(struct memory *m, const struct memory_range *r)
 		start = memory_row(r, i, &bytes);
 		extent_hand_on(e, start, start + bytes);
 	}
-	if (!e->dirty.nr)
-		return;
-	to = extent_of_lost(m, e->buffer, e->device);
-	for (i = 0; to && i < memory_rows(r); i++) {
-		start = memory_row(r, i, &bytes);
-		if (give_up(e, to, start, start + bytes))
-			break;
-	}
-	extent_dirtied(e);
-	if (to)
-		extent_dirtied(to);
+	if (e->dirty.nr)
+		lost_take(e, r);
 }
 
 uint64_t dirty_bytes(const struct memory_buffer *b, uint64_t start, uint64_t end,
@@ -405,7 +348,8 @@ static bool is_dirty_on(const struct memory_buffer *b, uint32_t device, uint64_t
 	uint64_t from, to, born;
 	struct memory_extent *e;
 
-	l.from = l.to = device;
+	l.from = device;
+	l.to = device;
 	for (e = look_first(&l); e; e = look_next(&l, e))
 		/* What was lost before is to be written anew first; or else nobody gets to read it. */
 		if (!e->lost && intervals_first(&e->dirty, start, end, &from, &to, &born))

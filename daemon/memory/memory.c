@@ -284,6 +284,8 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 		if (!e)
 			break;
 		d = &m->devices[e->device];
+		if (e == b->lost)
+			b->lost = NULL;
 		extent_remove(m, e);
 		foresee_room(m, d);
 		d->freeing++;
@@ -296,6 +298,8 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 		pthread_cond_broadcast(&m->settled);
 	}
 	pthread_mutex_unlock(&m->lock);
+	if (b->lost)
+		extent_free(m, b->lost);
 	for (i = 0; b->registered; i++, b->registered >>= 1)
 		if (b->registered & 1)
 			m->devices[i].ops.host_unregister(m->devices[i].dev, b->host);
@@ -615,8 +619,8 @@ static int check_dirty(const struct memory_extent *e)
 		}
 		l = look_dirty(e->buffer, v->start, v->end);
 		for (o = look_first(&l); o; o = look_next(&l, o)) {
-			if (o == e || !intervals_first(&o->dirty, v->start, v->end, &from, &to,
-						       &born))
+			if (o == e || o->coarse || !intervals_first(&o->dirty, v->start, v->end, &from,
+								    &to, &born))
 				continue;
 			fprintf(stderr, "memory: bytes are dirty twice\n");
 			return 1;
@@ -625,13 +629,25 @@ static int check_dirty(const struct memory_extent *e)
 	return 0;
 }
 
+/* It is no larger than the buffer pays for. */
+static int check_lost(const struct memory_extent *e)
+{
+	if (!e)
+		return 0;
+	if (e->dirty.nr <= lost_most(e->buffer) && e->dirty.size < 2 * lost_most(e->buffer))
+		return check_intervals(e, &e->dirty, "lost");
+	fprintf(stderr, "memory: %u pieces are lost, room for %u\n", e->dirty.nr, e->dirty.size);
+	return 1;
+}
+
 /* It is found, as what it is. */
 static int check_place(const struct memory_extent *e)
 {
 	struct look l = look_bytes(e->buffer, e->start, e->end);
 	struct memory_extent *o;
 
-	l.from = l.to = e->device;
+	l.from = e->device;
+	l.to = e->device;
 	l.dirty = e->dirty.nr;
 	for (o = look_first(&l); o && o != e; o = look_next(&l, o))
 		;
@@ -668,6 +684,7 @@ int memory_check(struct memory *m)
 			bad += check_intervals(e, &e->dirty, "dirty");
 			bad += check_dirty(e);
 			bad += check_place(e);
+			bad += check_lost(e->buffer->lost);
 		}
 		if (used != d->stats.used || n != d->stats.extents || used > d->stats.bytes) {
 			fprintf(stderr, "memory: device %u: %llu bytes in %llu extents, counted %llu\n",

@@ -4,6 +4,7 @@
 
 #include "daemon/log.h"
 #include "daemon/memory/internal.h"
+#include "daemon/reason.h"
 #include "uapi/arax.h"
 
 /*
@@ -360,9 +361,10 @@ static void lost(struct memory *m, const struct memory_range *r, uint32_t device
 	 * First, and at once: as the task is not at work on it any more, anybody may take it for good, or hand on
 	 * to it what it was a copy of.
 	 */
-	dirty_lose(m, r);
+	dirty_lose(r);
 	clear_clean_rows(r->extent, r);
-	l.from = l.to = device;
+	l.from = device;
+	l.to = device;
 	look_clear_clean(&l, r);
 }
 
@@ -499,6 +501,8 @@ int memory_leave(struct memory *m, uint32_t device, uint32_t lane, struct memory
 		}
 		/* If it failed, half of it may have reached the host. */
 		err = wrote(m, &ranges[i], result ? NULL : ranges[i].extent);
+		if (err && !result)
+			reason_set("there is no room to note what it wrote; where many small pieces of a buffer were lost with a device, write it anew in larger ones");
 		result = result ? result : err;
 	}
 	pthread_mutex_unlock(&m->lock);

@@ -71,5 +71,7 @@ TCase *upcoming_case(void);
 TCase *room_case(void);
 /* memory_pieces.c */
 TCase *pieces_case(void);
+/* memory_lost.c */
+TCase *lost_case(void);
 
 #endif /* SELFTESTS_UNIT_MEMORY_FAKE_H */

@@ -884,8 +884,11 @@ static void start_charged(uint64_t bytes, int64_t max)
 {
 	start(bytes);
 	memory_set_charge(m, charge, &quota);
-	quota.used[1] = quota.used[2] = quota.refused = 0;
-	quota.max[1] = quota.max[2] = max;
+	quota.used[1] = 0;
+	quota.used[2] = 0;
+	quota.refused = 0;
+	quota.max[1] = max;
+	quota.max[2] = max;
 }
 
 START_TEST(what_is_held_is_paid_for)
@@ -1034,7 +1037,8 @@ START_TEST(who_tries_does_not_wait)
 	memory_query(m, 0, &s);
 	ck_assert_uint_eq(s.waits, 1);
 	/* There is room, but it is kept for one that waits. */
-	quota.max[2] = quota.max[1] = 2 * BYTES;
+	quota.max[1] = 2 * BYTES;
+	quota.max[2] = 2 * BYTES;
 	ck_assert_int_eq(pthread_create(&thread, NULL, enter_late, &r[1]), 0);
 	do {
 		memory_query(m, 0, &s);
@@ -2657,7 +2661,8 @@ static void steps_of(unsigned int i, uint64_t seq, struct memory_range *r, bool 
 {
 	struct memory_range use = *r;
 
-	r->offset = use.offset = i * PIECE;
+	use.offset = i * PIECE;
+	r->offset = use.offset;
 	memory_will_use(m, &use, 1, seq);
 	run(0, *r, 0, seq, seq);
 	if (used)
@@ -2810,6 +2815,7 @@ int main(void)
 	suite_add_tcase(suite, upcoming_case());
 	suite_add_tcase(suite, room_case());
 	suite_add_tcase(suite, pieces_case());
+	suite_add_tcase(suite, lost_case());
 	suite_add_tcase(suite, ahead_case());
 	suite_add_tcase(suite, behind_case());
 	suite_add_tcase(suite, coherence_case());

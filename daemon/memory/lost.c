@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+/*
+ * lost.c - bytes of a buffer that nobody has
+ *
+ * Who reads them is told so, until they have been written anew.  That they are lost has to be noted
+ * whatever happens: else what is there instead would be taken for them, be it half a task's or what the
+ * host had long before.  So a buffer's record is there, with room for a few pieces, before any of its
+ * bytes is on a device; and where there is no room for one more, all of them are rounded outward, until
+ * they are few.  Then bytes count as lost that somebody has, but none that is lost as good.
+ *
+ * A record is araxd's memory and lasts as long as the buffer does, whatever its program has lost.  So it
+ * has one for all devices, and it takes no more than a part of the buffer's own bytes, which its tenant
+ * pays for: where that would be too little to note one piece more they are rounded likewise, and who
+ * would cut one in two by writing in its midst has not written.
+ */
+#include <stdlib.h>
+
+#include "daemon/brief_mutex.h"
+#include "daemon/memory/internal.h"
+
+/* An interval is 32 bytes, and an array of them may be twice as large as it has to be. */
+#define BYTES_A_PIECE	256u
+#define MIN_PIECES	128u
+#define MAX_PIECES	(1u << 13)
+
+uint32_t lost_most(const struct memory_buffer *b)
+{
+	uint64_t nr = b->bytes / BYTES_A_PIECE;
+
+	if (nr > MAX_PIECES)
+		return MAX_PIECES;
+	return nr > MIN_PIECES ? (uint32_t)nr : MIN_PIECES;
+}
+
+bool lost_reserve(struct memory_buffer *b, uint32_t device)
+{
+	struct memory_extent *e;
+
+	if (b->lost)
+		return true;
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return false;
+	if (!intervals_room(&e->dirty, 1)) {
+		free(e);
+		return false;
+	}
+	e->buffer = b;
+	e->device = device;
+	e->lost = true;
+	e->end = b->bytes;
+	brief_mutex_init(&e->load);
+	b->lost = e;
+	return true;
+}
+
+/* (locked) Among the buffer's extents it is found, and looked at, by all: not before there is a reason. */
+static struct memory_extent *find_record(struct memory_buffer *b)
+{
+	struct memory_extent *e = b->lost;
+
+	if (e && !e->number) {
+		e->number = ++b->memory->created;
+		extent_link(b->memory, e);
+	}
+	return e;
+}
+
+/* (locked) Twice as many would have room; no memory is needed for it. */
+static void round_outward(struct memory_extent *e)
+{
+	uint32_t most = lost_most(e->buffer), cells = e->dirty.size < most ? e->dirty.size : most;
+
+	intervals_coarsen(&e->dirty, (e->end + cells - 1) / cells, e->end);
+	e->coarse = true;
+}
+
+/* (locked) */
+static void add_one(struct memory_extent *e, uint64_t start, uint64_t end)
+{
+	/* One may be cut in two until they are one again. */
+	if (e->dirty.nr + 2 > lost_most(e->buffer) || !intervals_room(&e->dirty, 2))
+		round_outward(e);
+	intervals_set(&e->dirty, start, end, FOREVER, DIRTY_BEFORE);
+}
+
+/* (locked) What of start..end is dirty in @e. */
+static void take_row(struct memory_extent *e, struct memory_extent *record, uint64_t start, uint64_t end)
+{
+	uint64_t at, from, to, born;
+
+	/* What can't be cut in two is lost as a whole. */
+	if (!intervals_room(&e->dirty, 1))
+		intervals_around(&e->dirty, &start, &end);
+	for (at = start; intervals_first(&e->dirty, at, end, &from, &to, &born); at = to)
+		if (record)
+			add_one(record, from, to);
+	/* Not one by one: each would move all behind it. */
+	intervals_clear(&e->dirty, start, end);
+}
+
+/* (locked) What of the rows is dirty in @e.  False: no memory. */
+static bool collect(const struct memory_extent *e, const struct memory_range *r, struct intervals *found)
+{
+	uint64_t at, end, bytes, from, to, born;
+
+	for (uint32_t i = 0; i < memory_rows(r); i++) {
+		at = memory_row(r, i, &bytes);
+		for (end = at + bytes; intervals_first(&e->dirty, at, end, &from, &to, &born); at = to)
+			if (intervals_set(found, from, to, FOREVER, DIRTY_BEFORE))
+				return false;
+	}
+	return true;
+}
+
+/* Fewer than these are quicker one by one. */
+#define MANY_PIECES	16u
+
+/* (locked) The same as take_row() of each, in one walk.  False: there is no memory for that, or no need. */
+static bool take_rows(struct memory_extent *e, struct memory_extent *record, const struct memory_range *r)
+{
+	uint64_t bytes, start = memory_row(r, 0, &bytes);
+	struct intervals found = { 0 };
+	bool done;
+
+	if (e->dirty.nr < MANY_PIECES && memory_rows(r) < MANY_PIECES)
+		return false;
+	done = collect(e, r, &found) && intervals_room(&e->dirty, memory_rows(r)) &&
+	       intervals_add(&record->dirty, &found);
+	intervals_destroy(&found);
+	if (!done)
+		return false;
+	if (record->dirty.nr > lost_most(e->buffer))
+		round_outward(record);
+	intervals_trim(&record->dirty);
+	intervals_clear_rows(&e->dirty, start, bytes, r->stride, memory_rows(r));
+	return true;
+}
+
+void lost_take(struct memory_extent *e, const struct memory_range *r)
+{
+	/* NULL: the buffer is going, and nobody asks any more. */
+	struct memory_extent *record = find_record(e->buffer);
+	uint64_t start, bytes;
+
+	if (!record || !take_rows(e, record, r)) {
+		for (uint32_t i = 0; e->dirty.nr && i < memory_rows(r); i++) {
+			start = memory_row(r, i, &bytes);
+			take_row(e, record, start, start + bytes);
+		}
+	}
+	extent_dirtied(e);
+	if (record)
+		extent_dirtied(record);
+}
+
+bool lost_clear_rows(struct memory_extent *e, const struct memory_range *r, uint32_t first,
+		     uint32_t rows)
+{
+	uint64_t bytes, start = memory_row(r, first, &bytes);
+	uint32_t cuts = intervals_cuts(&e->dirty, start, bytes, r->stride, rows);
+
+	if (e->dirty.nr + cuts > lost_most(e->buffer) || !intervals_room(&e->dirty, cuts))
+		return false;
+	intervals_clear_rows(&e->dirty, start, bytes, r->stride, rows);
+	intervals_trim(&e->dirty);
+	e->coarse = e->coarse && e->dirty.nr;
+	extent_dirtied(e);
+	return true;
+}

@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: MIT
+/* memory_lost - bytes that nobody has any more, also where there is no memory to note that */
+#include <check.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/memory/internal.h"
+#include "selftests/unit/memory_fake.h"
+#include "uapi/arax.h"
+
+#define BYTES	(1u << 20)
+
+static struct memory *m;
+static struct fake_device fake[2];
+static uint8_t *host;
+static struct memory_buffer *buffer;
+
+/* The linker leads the manager's allocations to here. */
+void *__real_calloc(size_t nr, size_t bytes);
+void *__real_realloc(void *p, size_t bytes);
+void *__wrap_calloc(size_t nr, size_t bytes);
+void *__wrap_realloc(void *p, size_t bytes);
+
+static _Thread_local bool no_memory;
+
+void *__wrap_calloc(size_t nr, size_t bytes)
+{
+	return no_memory ? NULL : __real_calloc(nr, bytes);
+}
+
+void *__wrap_realloc(void *p, size_t bytes)
+{
+	return no_memory ? NULL : __real_realloc(p, bytes);
+}
+
+static void start(uint64_t bytes)
+{
+	memset(fake, 0, sizeof(fake));
+	host = calloc(1, bytes);
+	ck_assert_ptr_nonnull(host);
+	ck_assert_int_eq(memory_create(2, &m), 0);
+	for (uint32_t i = 0; i < 2; i++)
+		ck_assert_int_eq(memory_add_device(m, i, &fake_ops, &fake[i], 64 * BYTES), 0);
+	buffer = memory_buffer_create(m, host, bytes);
+	ck_assert_ptr_nonnull(buffer);
+	memory_buffer_lazy(buffer);
+}
+
+static void finish(void)
+{
+	ck_assert_int_eq(memory_check(m), 0);
+	memory_buffer_gone(m, buffer);
+	memory_destroy(m);
+	free(host);
+}
+
+static struct memory_range range(uint32_t access, uint64_t offset, uint64_t length, uint32_t stride,
+				 uint32_t count)
+{
+	return (struct memory_range){
+		.buffer = buffer, .access = access, .offset = offset, .length = length,
+		.stride = stride, .count = count,
+	};
+}
+
+/* @result: of the kernel, which has written; @without: nothing can be noted then that needs memory. */
+static int end(uint32_t device, struct memory_range r, int c, int result, bool without)
+{
+	static uint64_t seq;
+
+	ck_assert_int_eq(memory_enter(m, device, 0, &r, 1, ++seq, nobody), 0);
+	for (uint32_t i = 0; i < r.count; i++)
+		memset((uint8_t *)(uintptr_t)r.address + (uint64_t)i * r.stride, c, r.length);
+	no_memory = without;
+	result = memory_leave(m, device, 0, &r, 1, result);
+	no_memory = false;
+	memory_settle(m, device, &r, 1, seq);
+	ck_assert_int_eq(memory_check(m), 0);
+	return result;
+}
+
+static int run(uint32_t device, struct memory_range r, int c, int result)
+{
+	return end(device, r, c, result, false);
+}
+
+static int run_without(uint32_t device, struct memory_range r, int c, int result)
+{
+	return end(device, r, c, result, true);
+}
+
+/* Each row by itself, at the host and on the device that had it. */
+static void expect_lost(struct memory_range rows)
+{
+	for (uint32_t i = 0; i < rows.count; i++) {
+		struct memory_range r = range(ARAX_IN, rows.offset + (uint64_t)i * rows.stride, rows.length, 0,
+					      1);
+
+		ck_assert_int_eq(memory_flush(m, &r), -EIO);
+		ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1, nobody), -EIO);
+	}
+}
+
+static void expect(uint64_t offset, uint64_t length, int c)
+{
+	struct memory_range r = range(ARAX_IN, offset, length, 0, 1);
+
+	ck_assert_int_eq(memory_flush(m, &r), 0);
+	for (uint64_t i = 0; i < length; i++)
+		ck_assert_int_eq(host[offset + i], c);
+}
+
+/* The pieces that are lost, and how many have room; @records: of so many extents. */
+static uint32_t lost_pieces(uint32_t *room, uint32_t *records)
+{
+	const struct look l = look_bytes(buffer, 0, UINT64_MAX);
+	struct memory_extent *e;
+	uint32_t nr = 0;
+
+	*room = *records = 0;
+	for (e = look_first(&l); e; e = look_next(&l, e)) {
+		if (!e->lost)
+			continue;
+		nr += e->dirty.nr;
+		*room += e->dirty.size;
+		++*records;
+	}
+	return nr;
+}
+
+static void expect_all_again(uint64_t bytes)
+{
+	uint32_t room, records;
+
+	ck_assert_int_eq(run(1, range(ARAX_OUT, 0, bytes, 0, 1), 'z', 0), 0);
+	expect(0, bytes, 'z');
+	ck_assert_uint_eq(lost_pieces(&room, &records), 0);
+}
+
+/* In the midst of what one wrote before, of which half is known to be lost already (@_i). */
+START_TEST(a_task_is_lost_without_memory)
+{
+	start(BYTES);
+	ck_assert_int_eq(run(0, range(ARAX_OUT, 0, 1000, 0, 1), 'a', 0), 0);
+	if (_i)
+		ck_assert_int_eq(run(0, range(ARAX_OUT, 400, 50, 0, 1), 'h', -ENODEV), -ENODEV);
+	ck_assert_int_eq(run_without(0, range(ARAX_OUT, 400, 100, 0, 1), 'h', -ENODEV), -ENODEV);
+	expect_lost(range(ARAX_IN, 400, 100, 0, 1));
+	expect(0, 400, 'a');
+	expect(500, 500, 'a');
+	expect_all_again(BYTES);
+	finish();
+}
+END_TEST
+
+/* Also if they are so many that not one more can be cut out, nor be noted: of all of it, or by rows. */
+START_TEST(many_rows_are_lost_without_memory)
+{
+	const uint32_t rows[] = { 8, 9, 16, 17, 100, 1000, MEMORY_MAX_ROWS };
+	struct memory_range r = range(ARAX_OUT, 60, 40, 100, rows[_i / 2]);
+
+	start(BYTES);
+	r.buffer = buffer;
+	ck_assert_int_eq(run(0, _i % 2 ? r : range(ARAX_OUT, 0, BYTES, 0, 1), 'a', 0), 0);
+	ck_assert_int_eq(run_without(0, r, 'h', -ENODEV), -ENODEV);
+	if (r.count <= 100)
+		expect_lost(r);
+	/* Nobody gets half a task's. */
+	for (uint32_t i = 0; i < r.count; i++) {
+		struct memory_range row = range(ARAX_IN, r.offset + (uint64_t)i * r.stride, r.length, 0, 1);
+
+		ck_assert_int_eq(memory_flush(m, &row), -EIO);
+	}
+	expect_all_again(BYTES);
+	finish();
+}
+END_TEST
+
+/* A device that is not known to be lost yet has what lies beside the rows: the host never had it. */
+START_TEST(the_host_writes_rows_without_memory)
+{
+	start(BYTES);
+	ck_assert_int_eq(run(0, range(ARAX_OUT, 0, 3200, 0, 1), 'a', 0), 0);
+	fake[0].dead = true;
+	if (_i)
+		memory_lose(m, 0);
+	ck_assert_int_eq(memory_flush(m, &(struct memory_range){
+		.buffer = buffer, .length = 3200, .count = 1, .access = ARAX_IN }), -EIO);
+	no_memory = true;
+	memory_host_wrote(m, buffer, 10, 10, 100, 32);
+	no_memory = false;
+	fake[0].dead = false;
+	for (uint32_t i = 0; i < 32; i++) {
+		struct memory_range r = range(ARAX_IN, 100 * i + 20, 90, 0, 1);
+
+		if (i < 31)
+			ck_assert_int_eq(memory_flush(m, &r), -EIO);
+	}
+	expect_all_again(BYTES);
+	finish();
+}
+END_TEST
+
+/* What was lost stays so, and who would have written it anew is told. */
+START_TEST(rows_are_written_anew_without_memory)
+{
+	struct memory_range r = range(ARAX_OUT, 10, 10, 100, 32), between;
+
+	start(BYTES);
+	r.buffer = buffer;
+	ck_assert_int_eq(run(0, range(ARAX_OUT, 0, 3200, 0, 1), 'a', 0), 0);
+	ck_assert_int_eq(run(0, range(ARAX_OUT, 0, 3200, 0, 1), 'h', -ENODEV), -ENODEV);
+	ck_assert_int_eq(run_without(1, r, 'b', 0), -ENOMEM);
+	between = range(ARAX_IN, 20, 90, 100, 31);
+	expect_lost(between);
+	/* And with it. */
+	ck_assert_int_eq(run(1, r, 'b', 0), 0);
+	expect_lost(between);
+	for (uint32_t i = 0; i < 32; i++)
+		expect(100 * i + 10, 10, 'b');
+	expect_all_again(BYTES);
+	finish();
+}
+END_TEST
+
+/* Where there is no memory for a record no bytes come to a device. */
+START_TEST(no_bytes_without_a_record)
+{
+	struct memory_range r;
+
+	start(BYTES);
+	r = range(ARAX_OUT, 0, 100, 0, 1);
+	no_memory = true;
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1, nobody), -ENOMEM);
+	no_memory = false;
+	ck_assert_uint_eq(fake[0].ever, 0);
+	ck_assert_int_eq(run(0, r, 'a', 0), 0);
+	expect(0, 100, 'a');
+	finish();
+}
+END_TEST
+
+/* A record's share of the buffer's own bytes. */
+static void expect_bounded(uint64_t bytes, uint32_t *nr)
+{
+	uint64_t most = bytes / 4 < 4096 ? 4096 : bytes / 4;
+	uint32_t room, records;
+
+	*nr = lost_pieces(&room, &records);
+	ck_assert_uint_le(records, 1);
+	ck_assert_uint_le(room * sizeof(struct interval), most);
+	ck_assert_uint_le(room * sizeof(struct interval), 256u << 10);
+}
+
+/* However many pieces are lost: by tasks, or with the device, whatever the buffer's size. */
+START_TEST(many_pieces_are_rounded)
+{
+	static const uint64_t sizes[] = { 4096, 64 << 10, 1 << 20, 16 << 20 };
+	const uint64_t bytes = sizes[_i / 2];
+	const uint32_t gap = bytes > 64 << 10 ? 16 : 2, step = gap * MEMORY_MAX_ROWS;
+	uint32_t nr = 0, before;
+	uint64_t at;
+
+	start(bytes);
+	memory_many_dirty(m, UINT32_MAX);
+	for (at = 0; at < bytes && at < 16 * step; at += step) {
+		struct memory_range r = range(ARAX_OUT, at, 1, gap, MEMORY_MAX_ROWS);
+
+		if (at + step > bytes)
+			r.count = (uint32_t)((bytes - at) / gap);
+		r.buffer = buffer;
+		ck_assert_int_eq(run(0, r, 'a', 0), 0);
+		if (_i % 2)
+			continue;
+		ck_assert_int_eq(run(0, r, 'h', -ENODEV), -ENODEV);
+		expect_bounded(bytes, &nr);
+	}
+	if (_i % 2) {
+		fake[0].dead = true;
+		memory_lose(m, 0);
+		fake[0].dead = false;
+		expect_bounded(bytes, &nr);
+	}
+	ck_assert_uint_gt(nr, 0);
+	at = at < bytes ? at : bytes;
+	for (uint64_t i = 0; i < at; i += 17 * gap) {
+		struct memory_range r = range(ARAX_IN, i, 1, 0, 1);
+
+		ck_assert_int_eq(memory_flush(m, &r), -EIO);
+	}
+	/* What was never lost, nor is near it. */
+	before = nr;
+	if (at < bytes)
+		expect(at + bytes / 8, 1, 0);
+	expect_bounded(bytes, &nr);
+	ck_assert_uint_eq(nr, before);
+	expect_all_again(bytes);
+	finish();
+}
+END_TEST
+
+/* As many as a program of whole rows and columns has are told apart. */
+START_TEST(rows_are_not_rounded)
+{
+	const struct memory_range r = range(ARAX_OUT, 0, 4, 1024, 1024);
+	struct memory_range rows = r, between;
+	uint32_t nr;
+
+	start(BYTES);
+	rows.buffer = buffer;
+	ck_assert_int_eq(run(0, range(ARAX_OUT, 0, BYTES, 0, 1), 'a', 0), 0);
+	ck_assert_int_eq(run(0, rows, 'h', -ENODEV), -ENODEV);
+	expect_bounded(BYTES, &nr);
+	ck_assert_uint_eq(nr, 1024);
+	expect_lost(rows);
+	between = range(ARAX_IN, 4, 1020, 1024, 1024);
+	ck_assert_int_eq(memory_flush(m, &between), 0);
+	ck_assert_int_eq(host[4], 'a');
+	ck_assert_int_eq(run(1, rows, 'b', 0), 0);
+	expect(0, 4, 'b');
+	expect_bounded(BYTES, &nr);
+	ck_assert_uint_eq(nr, 0);
+	finish();
+}
+END_TEST
+
+/* Nor does it take more to write it anew piece by piece: who does is told when there are too many. */
+START_TEST(a_loss_cut_into_many_pieces)
+{
+	const uint64_t bytes = 4096;
+	struct memory_range all, row;
+	uint32_t nr = 0, written;
+	int err = 0;
+
+	start(bytes);
+	all = range(ARAX_OUT, 0, bytes, 0, 1);
+	ck_assert_int_eq(run(0, all, 'a', 0), 0);
+	ck_assert_int_eq(run(0, all, 'h', -ENODEV), -ENODEV);
+	for (written = 0; written < bytes / 8 && !err; written += !err) {
+		err = run(1, range(ARAX_OUT, 8 * written + 4, 4, 0, 1), 'b', 0);
+		expect_bounded(bytes, &nr);
+	}
+	ck_assert_int_eq(err, -ENOMEM);
+	ck_assert_uint_gt(written, 100);
+	for (uint32_t i = 0; i < written; i++)
+		expect(8 * i + 4, 4, 'b');
+	expect_lost(range(ARAX_IN, 0, 4, 8, bytes / 8));
+	/* All rows at once are no other case. */
+	row = range(ARAX_OUT, 4, 4, 8, bytes / 8);
+	ck_assert_int_eq(run(1, row, 'c', 0), -ENOMEM);
+	expect_bounded(bytes, &nr);
+	expect_lost(range(ARAX_IN, 0, 4, 8, bytes / 8));
+	/* The host can't be told; so the bytes stay lost. */
+	memory_host_wrote(m, buffer, 4, 4, 8, bytes / 8);
+	expect_bounded(bytes, &nr);
+	expect_lost(range(ARAX_IN, 0, 4, 8, bytes / 8));
+	/* In larger ones. */
+	for (uint32_t i = 0; i < bytes; i += 64)
+		ck_assert_int_eq(run(1, range(ARAX_OUT, i, 64, 0, 1), 'd', 0), 0);
+	expect(0, bytes, 'd');
+	expect_bounded(bytes, &nr);
+	ck_assert_uint_eq(nr, 0);
+	finish();
+}
+END_TEST
+
+/* What two devices lost of a buffer, time and again, is one buffer's. */
+START_TEST(devices_are_lost_time_and_again)
+{
+	const uint64_t bytes = 256ull * BYTES / 4;
+	uint32_t nr;
+
+	start(bytes);
+	for (uint64_t i = 0; i < 40; i++) {
+		uint32_t device = i % 2;
+
+		ck_assert_int_eq(run(device, range(ARAX_OUT, i * BYTES, 100, 0, 1), 'a', 0), 0);
+		fake[device].dead = true;
+		memory_lose(m, device);
+		fake[device].dead = false;
+		expect_bounded(bytes, &nr);
+		ck_assert_uint_eq(nr, i + 1);
+	}
+	for (uint64_t i = 0; i < 40; i++) {
+		expect_lost(range(ARAX_IN, i * BYTES, 100, 0, 1));
+		expect(i * BYTES + 100, 100, 0);
+	}
+	finish();
+}
+END_TEST
+
+#define MAP	300u
+
+static void expect_map(const struct intervals *s, const bool *map)
+{
+	for (uint32_t i = 0; i < MAP; i++) {
+		uint64_t from, to, born;
+
+		ck_assert_int_eq(intervals_first(s, i, i + 1, &from, &to, &born), map[i]);
+	}
+	for (uint32_t i = 1; i < s->nr; i++)
+		ck_assert_uint_lt(s->v[i - 1].end, s->v[i].start);
+}
+
+static void draw_pieces(struct intervals *s, bool *map)
+{
+	for (uint32_t n = (uint32_t)rand() % 40; n; n--) {
+		uint32_t at = (uint32_t)rand() % MAP, end = at + 1 + (uint32_t)rand() % 12;
+
+		end = end < MAP ? end : MAP;
+		ck_assert_int_eq(intervals_set(s, at, end, FOREVER, 0), 0);
+		memset(map + at, true, end - at);
+	}
+}
+
+/* What pieces are made of is what a map of bytes says. */
+START_TEST(pieces_are_as_a_map_has_them)
+{
+	for (uint32_t round = 0; round < 5000; round++) {
+		struct intervals s = { 0 }, more = { 0 };
+		bool map[MAP] = { false }, rough[MAP] = { false };
+		uint32_t grain = 1 + (uint32_t)rand() % 40, at = (uint32_t)rand() % MAP, rows, nr;
+		uint64_t start = at, end = at + 1 + (uint32_t)rand() % 20;
+
+		draw_pieces(&s, map);
+		draw_pieces(&more, map);
+		ck_assert(intervals_add(&s, &more));
+		expect_map(&s, map);
+
+		intervals_around(&s, &start, &end);
+		ck_assert(!start || start >= MAP || !map[start] || !map[start - 1]);
+		ck_assert(end >= MAP || !map[end] || !map[end - 1]);
+		ck_assert_uint_le(start, at);
+
+		rows = (MAP - at) / grain;
+		nr = s.nr + intervals_cuts(&s, at, grain / 2, grain, rows);
+		intervals_clear_rows(&s, at, grain / 2, grain, rows);
+		ck_assert_uint_le(s.nr, nr);
+		for (uint32_t i = 0; i < rows; i++)
+			memset(map + at + i * grain, false, grain / 2);
+		expect_map(&s, map);
+
+		intervals_coarsen(&s, grain, MAP);
+		for (uint32_t i = 0; i < MAP; i++) {
+			at = i - i % grain;
+			if (map[i])
+				memset(rough + at, true, at + grain < MAP ? grain : MAP - at);
+		}
+		expect_map(&s, rough);
+		nr = s.nr;
+		intervals_trim(&s);
+		ck_assert_uint_eq(s.nr, nr);
+		ck_assert(s.size == 8 || s.size < 2 * nr);
+		expect_map(&s, rough);
+		intervals_destroy(&s);
+		intervals_destroy(&more);
+	}
+}
+END_TEST
+
+TCase *lost_case(void)
+{
+	TCase *c = tcase_create("lost");
+
+	tcase_set_timeout(c, 120);
+	tcase_add_loop_test(c, a_task_is_lost_without_memory, 0, 2);
+	tcase_add_loop_test(c, many_rows_are_lost_without_memory, 0, 14);
+	tcase_add_loop_test(c, the_host_writes_rows_without_memory, 0, 2);
+	tcase_add_test(c, rows_are_written_anew_without_memory);
+	tcase_add_test(c, no_bytes_without_a_record);
+	tcase_add_loop_test(c, many_pieces_are_rounded, 0, 8);
+	tcase_add_test(c, rows_are_not_rounded);
+	tcase_add_test(c, a_loss_cut_into_many_pieces);
+	tcase_add_test(c, devices_are_lost_time_and_again);
+	tcase_add_test(c, pieces_are_as_a_map_has_them);
+	return c;
+}
