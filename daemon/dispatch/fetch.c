@@ -347,11 +347,11 @@ void fetch_for_run(struct run *run)
 		run_go_on(run, -ENOMEM);
 }
 
-/* Whatever device it comes to. */
-static bool is_for_host(struct poller *p, const struct graph_node *node)
+/* Whatever device it comes to, also if that is none of those that are there just now. */
+static bool is_for_host(const struct poller *p, const struct graph_node *node)
 {
 	for (uint32_t i = 0; node->d.opcode == ARAX_OP_LAUNCH && i < p->nr_devs; i++)
-		if (memory_has_device(p->memory, i) && run_can(p, node, i))
+		if (memory_has_device(p->memory, i) && run_could(p, node, i))
 			return false;
 	return true;
 }

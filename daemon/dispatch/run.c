@@ -161,13 +161,17 @@ uint32_t run_part(void *arg, const struct graph_node *node, uint32_t device)
 	return node->d.opcode == ARAX_OP_LAUNCH && p->devs[device].dev->info.turns ? SCHED_WHOLE : 0;
 }
 
-/* Or, by and by, on a device that is being rebuilt. */
+bool run_could(const struct poller *p, const struct graph_node *node, uint32_t device)
+{
+	const struct poller_device *pd = &p->devs[device];
+
+	return (!pd->lost || recover_expected(pd)) && suits(p, node, device);
+}
+
 bool run_anywhere(struct poller *p, const struct graph_node *node)
 {
-	uint32_t i;
-
-	for (i = 0; i < p->nr_devs; i++)
-		if ((!p->devs[i].lost || recover_expected(&p->devs[i])) && suits(p, node, i))
+	for (uint32_t i = 0; i < p->nr_devs; i++)
+		if (run_could(p, node, i))
 			return true;
 	return false;
 }

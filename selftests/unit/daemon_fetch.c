@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "daemon/dispatch/poller.h"
+#include "daemon/dispatch/recover.h"
 #include "daemon/memory/memory.h"
 #include "selftests/unit/daemon_client.h"
 #include "selftests/unit/wait.h"
@@ -20,6 +21,10 @@
 /* One lane of cores, and a device with memory of its own. */
 #define BOTH	"loop { inline_us = 0 }\ncpu { groups = { \"0\" } }\n" \
 		"backend \"sim\" { options = { \"devices=1\", \"lanes=1\", \"memory=134217728\", " \
+		"\"base-us=1\", \"latency-us=1\" } }\n"
+/* The same with a second one that has. */
+#define THREE	"loop { inline_us = 0 }\ncpu { groups = { \"0\" } }\n" \
+		"backend \"sim\" { options = { \"devices=2\", \"lanes=1\", \"memory=134217728\", " \
 		"\"base-us=1\", \"latency-us=1\" } }\n"
 /* A thread of the host's does copies for all of its lanes. */
 #define NO_CORES "loop { inline_us = 0 }\ncpu { enable = false }\n" \
@@ -85,6 +90,21 @@ int __wrap_host_run(const struct arax_dispatch *d, const struct arax_launch_rang
 	while (__atomic_load_n(&hold_copies, __ATOMIC_ACQUIRE))
 		usleep(100);
 	return __real_host_run(d, r, args);
+}
+
+/* Any device can be rebuilt. */
+bool __wrap_device_can_reset(const struct device *dev);
+bool __wrap_device_can_reset(const struct device *dev)
+{
+	(void)dev;
+	return true;
+}
+
+int __wrap_device_reset(struct device *dev);
+int __wrap_device_reset(struct device *dev)
+{
+	(void)dev;
+	return 0;
 }
 
 static uint32_t explicit_buffer(uint64_t bytes)
@@ -217,24 +237,35 @@ static bool is_fetching(void)
 }
 
 /* y is on the device alone, whose link is slow; and what is fetched from now on waits. */
-static void up_dirty(uint64_t bytes)
+static void up_dirty_with(const char *conf, uint64_t bytes)
 {
 	struct poller *p;
 
-	up_with(BOTH, bytes);
+	up_with(conf, bytes);
 	p = daemon_poller(d);
-	ck_assert_uint_eq(p->nr_devs, 2);
-	sim = p->devs[0].dev->info.memory ? 0 : 1;
-	cores = !sim;
-	lanes(cores, false);
+	sim = 0;
+	while (!p->devs[sim].dev->info.memory)
+		sim++;
+	cores = 0;
+	while (p->devs[cores].dev->info.memory)
+		cores++;
+	for (uint32_t i = 0; i < p->nr_devs; i++)
+		lanes(i, i == sim);
 	fill_in(3);
 	add_square(queue, x, y, bytes, 1);
 	ck_assert_int_eq(result_of(1), 0);
-	lanes(cores, true);
+	for (uint32_t i = 0; i < p->nr_devs; i++)
+		lanes(i, true);
 	daemon_enter(d);
 	memory_set_rates(p->memory, sim, 0, 1, 0, 1);
 	daemon_leave(d);
 	hold_fetches = true;
+}
+
+static void up_dirty(uint64_t bytes)
+{
+	up_dirty_with(BOTH, bytes);
+	ck_assert_uint_eq(daemon_poller(d)->nr_devs, 2);
 }
 
 static bool has_deadline(void)
@@ -303,6 +334,47 @@ START_TEST(it_keeps_no_lane)
 	ck_assert_uint_eq(done.device, cores);
 	ck_assert(is_out(_i ? 81 : 9));
 	ck_assert_uint_eq(count(&fetches), 1);
+	down();
+}
+END_TEST
+
+static bool is_queued(void)
+{
+	bool is;
+
+	daemon_enter(d);
+	is = sched_queued(daemon_poller(d)->sched);
+	daemon_leave(d);
+	return is;
+}
+
+/* The only device that runs it is being rebuilt: it brings the bytes itself when it is back. */
+START_TEST(it_is_for_a_device_to_come)
+{
+	struct poller *p;
+	uint32_t other;
+
+	up_dirty_with(THREE, PAGE);
+	p = daemon_poller(d);
+	ck_assert_uint_eq(p->nr_devs, 3);
+	other = 3 - sim - cores;
+	daemon_enter(d);
+	for (uint32_t i = 0; i < 3; i++)
+		if (i != other)
+			p->runnable[p->links[0]->kernels[square]->index * 3 + i] = RUNNABLE_NOT;
+	p->devs[other].lost = true;
+	ck_assert_int_eq(sched_device_set(p->sched, other, 0), 0);
+	ck_assert(recover_plan(p, &p->devs[other], false));
+	daemon_leave(d);
+	add_square(queue, y, z, BYTES, 2);
+	ck_assert(comes_true(is_queued() || live(), 100));
+	ck_assert_uint_eq(live(), 0);
+	daemon_enter(d);
+	recover_begin(p, &p->devs[other]);
+	daemon_leave(d);
+	ck_assert_int_eq(result_of(2), 0);
+	ck_assert(is_out(81));
+	ck_assert_uint_eq(count(&fetches), 0);
 	down();
 }
 END_TEST
@@ -474,6 +546,7 @@ int main(void)
 
 	tcase_set_timeout(t, 300);
 	tcase_add_loop_test(t, it_keeps_no_lane, 0, 2);
+	tcase_add_test(t, it_is_for_a_device_to_come);
 	tcase_add_loop_test(t, it_stops_half_way, CANCEL, DEADLINE + 1);
 	tcase_add_loop_test(t, it_stops_behind_others, CANCEL, DEADLINE + 1);
 	tcase_add_loop_test(t, its_program_ends, 0, 2);
