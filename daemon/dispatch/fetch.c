@@ -29,6 +29,7 @@
  * @turn:	its place in struct fetch_turns, while it is counted there
  * @takes_ns:	what is expected of all of it
  * @most:	bytes of a piece
+ * @moved:	bytes that have come
  * @piece:	that is next, of the range @range; @at: where in it is the one behind
  */
 struct fetch {
@@ -41,7 +42,7 @@ struct fetch {
 	int result, fate;
 	uint32_t turn;
 	uint32_t range;
-	uint64_t takes_ns, most, at;
+	uint64_t takes_ns, most, moved, at;
 	struct memory_range piece;
 	struct memory_range ranges[];
 };
@@ -202,6 +203,7 @@ static void end(struct fetch *f)
 	int result = graph_node_gone(node) ? -ECANCELED : f->fate ?: fate_of(f) ?: f->result;
 	struct poller *p = f->poller;
 
+	node->moved += f->moved;
 	if (f->run) {
 		reason_set("%s", why(result));
 		run_go_on(f->run, result);
@@ -269,6 +271,7 @@ static void find_piece(struct fetch *f)
 static void fetch_piece(struct fetch *f)
 {
 	f->result = memory_flush(f->poller->memory, &f->piece);
+	f->moved += f->piece.moved;
 	find_piece(f);
 }
 

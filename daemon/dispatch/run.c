@@ -341,7 +341,7 @@ void poller_flush(struct poller *p)
 void run_refuse(struct poller *p, struct graph_node *node, int result)
 {
 	struct link *l = node->priv;
-	struct commit_info info = { .result = result, .device = ~0u };
+	struct commit_info info = { .result = result, .device = ~0u, .bytes = node->moved };
 	uint64_t tag = node->d.tag;
 
 	if (result)
@@ -869,8 +869,9 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 	if (node->d.submit_ns && node->d.submit_ns < start_ns)
 		info.wait_ns = start_ns - node->d.submit_ns;
 	if (unlikely(p->memory)) {
+		info.bytes = node->moved;
 		if (run->held) {
-			info.bytes = remote_moved(run);
+			info.bytes += remote_moved(run);
 			remote_settle(run);
 		} else if (!run->unrun && (!run->remote || node->d.opcode != ARAX_OP_LAUNCH)) {
 			/* Why a load failed has been written there. */

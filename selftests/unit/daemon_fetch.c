@@ -361,6 +361,7 @@ START_TEST(it_keeps_no_lane)
 	done = completion_of(2);
 	ck_assert_int_eq(done.result, 0);
 	ck_assert_uint_lt(done.device_ns, SOON_NS);
+	ck_assert_uint_eq(done.bytes, BYTES);
 	ck_assert_uint_eq(done.device, cores);
 	ck_assert(is_out(_i ? 81 : 9));
 	ck_assert_uint_eq(count(&fetches), 1);
@@ -409,9 +410,30 @@ START_TEST(it_is_for_a_device_to_come)
 }
 END_TEST
 
+/* A marker is told, too, what was moved for it. */
+START_TEST(what_a_marker_moves_counts)
+{
+	struct arax_completion done;
+
+	up_dirty(LARGE);
+	release();
+	marker(queue, LARGE, 2);
+	client_publish(&a);
+	done = completion_of(2);
+	ck_assert_int_eq(done.result, 0);
+	ck_assert_uint_eq(done.bytes, LARGE);
+	/* It is there now. */
+	marker(queue, LARGE, 3);
+	client_publish(&a);
+	ck_assert_uint_eq(completion_of(3).bytes, 0);
+	down();
+}
+END_TEST
+
 /* In the midst of it: no more is fetched than the piece that is on its way. */
 START_TEST(it_stops_half_way)
 {
+	struct arax_completion done;
 	int32_t result;
 
 	up_dirty(LARGE);
@@ -419,7 +441,11 @@ START_TEST(it_stops_half_way)
 	ck_assert(is_fetching());
 	result = end_it(how_of(_i), 2);
 	release();
-	ck_assert_int_eq(result_of(2), result);
+	done = completion_of(2);
+	ck_assert_int_eq(done.result, result);
+	/* What has come was moved for it. */
+	ck_assert_uint_gt(done.bytes, 0);
+	ck_assert_uint_lt(done.bytes, LARGE);
 	ck_assert_uint_eq(count(&fetches), 1);
 	ck_assert_uint_eq(count(&copies), 0);
 	/* Nobody has lost anything. */
@@ -524,6 +550,7 @@ START_TEST(bytes_are_written_anew)
 	done = completion_of(2);
 	ck_assert_int_eq(done.result, 0);
 	ck_assert(is_out(25));
+	ck_assert_uint_eq(done.bytes, 2 * BYTES);
 	ck_assert_uint_ge(done.device_ns, SOON_NS);
 	down();
 }
@@ -574,6 +601,7 @@ int main(void)
 	tcase_set_timeout(t, 300);
 	tcase_add_loop_test(t, it_keeps_no_lane, 0, 2);
 	tcase_add_test(t, it_is_for_a_device_to_come);
+	tcase_add_test(t, what_a_marker_moves_counts);
 	tcase_add_loop_test(t, it_stops_half_way, 0, KINDS);
 	tcase_add_loop_test(t, it_stops_behind_others, 0, KINDS);
 	tcase_add_loop_test(t, its_program_ends, 0, 2);
