@@ -283,6 +283,12 @@ void dirty_thin_out(struct memory *m, struct memory_buffer *b)
 	pthread_mutex_unlock(&b->flushing);
 }
 
+/* What is lost, or on a lost device, matters: it is needed, or can't be told from what lies between it. */
+static bool minds_loss(const struct memory_range *r)
+{
+	return r->access & ARAX_IN || memory_rows(r) > MEMORY_MAX_ROWS;
+}
+
 /* (locked) @lost: bytes that nobody has, or a lost device, are among them. */
 static struct memory_extent *find_dirty(const struct memory_buffer *b, uint64_t start,
 					uint64_t end, bool lost, uint32_t how)
@@ -339,7 +345,6 @@ bool is_dirty(const struct memory_buffer *b, uint64_t start, uint64_t end)
 
 int memory_flush(struct memory *m, struct memory_range *r)
 {
-	const bool needed = r->access & ARAX_IN;
 	uint64_t start, bytes;
 	uint32_t i;
 	int err = 0;
@@ -352,7 +357,7 @@ int memory_flush(struct memory *m, struct memory_range *r)
 		return flush(m, r->buffer, r->offset, memory_range_end(r), true, FLUSH_SPARE, &r->moved);
 	for (i = 0; r->buffer && !err && i < memory_rows(r); i++) {
 		start = memory_row(r, i, &bytes);
-		err = flush(m, r->buffer, start, start + bytes, needed, FLUSH_SPARE, &r->moved);
+		err = flush(m, r->buffer, start, start + bytes, minds_loss(r), FLUSH_SPARE, &r->moved);
 	}
 	/* It has cut some in two. */
 	if (r->buffer && r->buffer->lazy)
@@ -375,6 +380,8 @@ static bool has_dirty_rows(const struct memory_range *r)
 		return true;
 	l.rows = r;
 	for (e = look_first(&l); e; e = look_next(&l, e)) {
+		if ((e->lost || e->silent) && !minds_loss(r))
+			continue;
 		/* From one dirty piece to the row behind it that is not before the next. */
 		for (at = l.start; first_dirty(e, at, l.end, 0, &from, &to, &born); ) {
 			row = memory_row_behind(r, from);
@@ -397,7 +404,8 @@ bool memory_is_dirty(struct memory *m, const struct memory_range *r)
 	if (!r->buffer || !r->buffer->lazy)
 		return false;
 	memory_lock(m);
-	dirty = find_dirty(r->buffer, r->offset, memory_range_end(r), true, 0) && has_dirty_rows(r);
+	dirty = find_dirty(r->buffer, r->offset, memory_range_end(r), minds_loss(r), 0) &&
+		has_dirty_rows(r);
 	pthread_mutex_unlock(&m->lock);
 	return dirty;
 }

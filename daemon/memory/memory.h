@@ -329,7 +329,10 @@ uint64_t memory_largest(const struct memory_range *ranges, uint32_t nr);
 bool memory_consumes(struct memory *m, uint32_t device, const struct memory_range *ranges,
 		     uint32_t nr);
 
-/* Whether bytes of the range are on a device alone. */
+/*
+ * Whether bytes of the range are on a device alone.  What is lost is nothing to who only writes there,
+ * with the same exception as for memory_flush().
+ */
 bool memory_is_dirty(struct memory *m, const struct memory_range *r);
 /* How many, and how long it would take to have them at the host; ns. */
 uint64_t memory_dirty(struct memory *m, const struct memory_range *ranges, uint32_t nr,

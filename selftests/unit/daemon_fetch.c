@@ -44,6 +44,10 @@ static uint32_t x, y, z;
 static bool hold_fetches, hold_copies, ending;
 static uint32_t fetches, copies;
 
+/* The devices are gone, with what they had; and how often anything was to be had from one. */
+static bool gives_nothing;
+static uint32_t flushes;
+
 static uint32_t count(const uint32_t *of)
 {
 	return __atomic_load_n(of, __ATOMIC_ACQUIRE);
@@ -76,7 +80,17 @@ int __wrap_device_copy_out(struct device *dev, uint32_t lane, void *to, uint64_t
 		__atomic_fetch_add(&fetches, 1, __ATOMIC_ACQ_REL);
 	while (!strcmp(name, "arax-fetch") && is_held())
 		usleep(100);
+	if (__atomic_load_n(&gives_nothing, __ATOMIC_ACQUIRE))
+		return -ENODEV;
 	return __real_device_copy_out(dev, lane, to, from, bytes);
+}
+
+int __real_memory_flush(struct memory *m, struct memory_range *r);
+int __wrap_memory_flush(struct memory *m, struct memory_range *r);
+int __wrap_memory_flush(struct memory *m, struct memory_range *r)
+{
+	__atomic_fetch_add(&flushes, 1, __ATOMIC_ACQ_REL);
+	return __real_memory_flush(m, r);
 }
 
 int __real_host_run(const struct arax_dispatch *d, const struct arax_launch_range *r,
@@ -136,7 +150,9 @@ static void up_with(const char *conf, uint64_t bytes)
 	z = client_buffer(&a, PAGE, &data, NULL);
 	out = (float *)(void *)data;
 	hold_fetches = hold_copies = ending = false;
+	gives_nothing = false;
 	fetches = copies = 0;
+	flushes = 0;
 }
 
 static void down(void)
@@ -410,6 +426,35 @@ START_TEST(it_is_for_a_device_to_come)
 }
 END_TEST
 
+static int32_t read_by_marker(uint64_t data)
+{
+	marker(queue, PAGE, data);
+	client_publish(&a);
+	return result_of(data);
+}
+
+/* It writes over what is lost, and needs nothing of it. */
+START_TEST(what_is_lost_is_not_fetched)
+{
+	struct poller *p;
+
+	up_dirty(PAGE);
+	release();
+	p = daemon_poller(d);
+	__atomic_store_n(&gives_nothing, true, __ATOMIC_RELEASE);
+	daemon_enter(d);
+	memory_lose(p->memory, sim);
+	daemon_leave(d);
+	ck_assert_int_eq(read_by_marker(2), -EIO);
+	ck_assert_uint_eq(count(&flushes), 1);
+	client_fill(&a, queue, y, PAGE, 7, 3);
+	ck_assert_int_eq(result_of(3), 0);
+	ck_assert_int_eq(read_by_marker(4), 0);
+	ck_assert_uint_eq(count(&flushes), 1);
+	down();
+}
+END_TEST
+
 /* A marker is told, too, what was moved for it. */
 START_TEST(what_a_marker_moves_counts)
 {
@@ -601,6 +646,7 @@ int main(void)
 	tcase_set_timeout(t, 300);
 	tcase_add_loop_test(t, it_keeps_no_lane, 0, 2);
 	tcase_add_test(t, it_is_for_a_device_to_come);
+	tcase_add_test(t, what_is_lost_is_not_fetched);
 	tcase_add_test(t, what_a_marker_moves_counts);
 	tcase_add_loop_test(t, it_stops_half_way, 0, KINDS);
 	tcase_add_loop_test(t, it_stops_behind_others, 0, KINDS);
