@@ -106,6 +106,32 @@ int __wrap_host_run(const struct arax_dispatch *d, const struct arax_launch_rang
 	return __real_host_run(d, r, args);
 }
 
+/* Nobody looks whether fetches are wanted still, but is asked to. */
+static bool unseen;
+static uint32_t asked;
+
+void __real_fetch_look(struct poller *p);
+void __wrap_fetch_look(struct poller *p);
+void __wrap_fetch_look(struct poller *p)
+{
+	if (__atomic_load_n(&unseen, __ATOMIC_ACQUIRE))
+		__atomic_fetch_add(&asked, 1, __ATOMIC_ACQ_REL);
+	else
+		__real_fetch_look(p);
+}
+
+/* Tasks that were ended so, and did not run. */
+static uint32_t canceled;
+
+void __real_run_refuse(struct poller *p, struct graph_node *node, int result);
+void __wrap_run_refuse(struct poller *p, struct graph_node *node, int result);
+void __wrap_run_refuse(struct poller *p, struct graph_node *node, int result)
+{
+	if (result == -ECANCELED)
+		__atomic_fetch_add(&canceled, 1, __ATOMIC_ACQ_REL);
+	__real_run_refuse(p, node, result);
+}
+
 /* Any device can be rebuilt. */
 bool __wrap_device_can_reset(const struct device *dev);
 bool __wrap_device_can_reset(const struct device *dev)
@@ -153,6 +179,8 @@ static void up_with(const char *conf, uint64_t bytes)
 	gives_nothing = false;
 	fetches = copies = 0;
 	flushes = 0;
+	unseen = false;
+	asked = canceled = 0;
 }
 
 static void down(void)
@@ -546,6 +574,41 @@ START_TEST(its_program_ends)
 }
 END_TEST
 
+/*
+ * All that it waits for has come before anybody has looked whether it is wanted still; or it was let go
+ * as araxd ends, and its program is gone since.
+ */
+START_TEST(its_program_ends_unseen)
+{
+	struct poller *p;
+
+	up_dirty(PAGE);
+	p = daemon_poller(d);
+	add_copy(queue, z, 2);
+	ck_assert(is_fetching());
+	if (_i) {
+		daemon_enter(d);
+		p->stopping = true;
+		fetch_look(p);
+		p->stopping = false;
+		daemon_leave(d);
+	}
+	__atomic_store_n(&unseen, true, __ATOMIC_RELEASE);
+	client_close(&a);
+	ck_assert(comes_true(count(&asked), 100));
+	release();
+	ck_assert(comes_true(!live(), 100));
+	/* It has ended then, and not only its fetch. */
+	daemon_enter(d);
+	ck_assert_uint_eq(count(&canceled), 1);
+	ck_assert_uint_eq(p->running, 0);
+	daemon_leave(d);
+	__atomic_store_n(&unseen, false, __ATOMIC_RELEASE);
+	daemon_down(d);
+	ck_assert_uint_eq(count(&copies), 0);
+}
+END_TEST
+
 /* Its tasks are for the one that comes next: nothing more is fetched for them. */
 START_TEST(araxd_ends)
 {
@@ -615,6 +678,88 @@ START_TEST(it_stops_on_a_lane)
 }
 END_TEST
 
+#define OTHERS	(3 * BYTES)	/* of the one that comes second, to tell them apart */
+
+/* Its tenant may have no more of devices' memory while it is poor; who was refused: bits. */
+static bool poor;
+static uint32_t refused;
+
+static int charge(void *arg, uint64_t id, int64_t bytes)
+{
+	(void)arg;
+	if ((uint32_t)id != a.context || bytes < 0 || !__atomic_load_n(&poor, __ATOMIC_ACQUIRE))
+		return 0;
+	__atomic_fetch_or(&refused, bytes == OTHERS ? 2 : 1, __ATOMIC_ACQ_REL);
+	return -EDQUOT;
+}
+
+static uint64_t limit(void *arg, struct memory_owner owner, uint64_t *left)
+{
+	(void)arg;
+	(void)owner;
+	if (left)
+		*left = UINT64_MAX;
+	return UINT64_MAX;
+}
+
+/* Those that were refused wait, and nothing is tried: from now on they come to cores. */
+static bool go_to_cores(void)
+{
+	struct poller *p = daemon_poller(d);
+	bool wait;
+
+	daemon_enter(d);
+	wait = count(&refused) == 3 && !p->running && !sched_queued(p->sched);
+	if (wait) {
+		ck_assert_int_eq(sched_device_set(p->sched, sim, 0), 0);
+		ck_assert_int_eq(sched_device_set(p->sched, cores, p->devs[cores].lanes), 0);
+	}
+	daemon_leave(d);
+	return wait;
+}
+
+/* It was refused its quota, and needs none on cores: who is behind it does not wait for its bytes. */
+START_TEST(it_holds_up_nobody_who_waits_for_quota)
+{
+	const struct memory_owner owner = { .id = ~0ull, .tenant = ~0ull };
+	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
+	struct memory_range held = { .length = 16, .count = 1, .access = ARAX_IN };
+	static uint8_t host[PAGE];
+	struct memory *m;
+	struct arax_task *t;
+
+	up_dirty(PAGE);
+	m = daemon_poller(d)->memory;
+	ck_assert_int_eq(CALL(&a, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	lanes(cores, false);
+	daemon_enter(d);
+	poor = true;
+	memory_set_charge(m, charge, NULL);
+	memory_set_limit(m, limit);
+	daemon_leave(d);
+	/* Else there would be nothing to wait for. */
+	held.buffer = memory_buffer_create(m, host, sizeof(host));
+	ck_assert_ptr_nonnull(held.buffer);
+	ck_assert_int_eq(memory_enter(m, sim, 0, &held, 1, 1, owner), 0);
+	add_square(queue, y, z, BYTES, 2);
+	ck_assert(comes_true(count(&refused) == 1, 100));
+	t = client_spin(&a, k.id, queue, client_buffer(&a, PAGE, NULL, NULL), 1);
+	t->ranges[0].length = OTHERS;
+	t->user_data = 3;
+	client_publish(&a);
+	ck_assert(comes_true(go_to_cores(), 100));
+	ck_assert_int_eq(result_of(3), 0);
+	ck_assert(is_fetching());
+	release();
+	ck_assert_int_eq(result_of(2), 0);
+	ck_assert(is_out(81));
+	ck_assert_int_eq(memory_leave(m, sim, 0, &held, 1, 0), 0);
+	memory_settle(m, sim, &held, 1, 1);
+	memory_buffer_gone(m, held.buffer);
+	down();
+}
+END_TEST
+
 /* A thread of the host's has others' copies first. */
 START_TEST(it_stops_behind_a_thread)
 {
@@ -651,9 +796,11 @@ int main(void)
 	tcase_add_loop_test(t, it_stops_half_way, 0, KINDS);
 	tcase_add_loop_test(t, it_stops_behind_others, 0, KINDS);
 	tcase_add_loop_test(t, its_program_ends, 0, 2);
+	tcase_add_loop_test(t, its_program_ends_unseen, 0, 2);
 	tcase_add_test(t, araxd_ends);
 	tcase_add_test(t, bytes_are_written_anew);
 	tcase_add_loop_test(t, it_stops_on_a_lane, CANCEL, DEADLINE + 1);
+	tcase_add_test(t, it_holds_up_nobody_who_waits_for_quota);
 	tcase_add_loop_test(t, it_stops_behind_a_thread, CANCEL, DEADLINE + 1);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
