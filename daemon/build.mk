@@ -58,7 +58,8 @@ DAEMON_AHEAD_SRCS  := selftests/unit/daemon_ahead.c selftests/unit/daemon_client
 DAEMON_AHEAD_FLAGS := $(addprefix -Wl$(comma)--wrap=,device_copy_out memory_lose sched_next)
 DAEMON_FETCH_SRCS  := selftests/unit/daemon_fetch.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
-DAEMON_FETCH_FLAGS := $(addprefix -Wl$(comma)--wrap=,device_copy_out host_run)
+DAEMON_FETCH_FLAGS := $(addprefix -Wl$(comma)--wrap=,device_copy_out host_run device_can_reset device_reset memory_flush \
+					fetch_look run_refuse)
 DAEMON_MIX_SRCS    := selftests/unit/daemon_mix.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
 DAEMON_MIX_FLAGS   := $(addprefix -Wl$(comma)--wrap=device_,depth submit wait copy_in copy_out alloc alloc_on free kernel_load \

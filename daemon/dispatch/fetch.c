@@ -29,6 +29,7 @@
  * @turn:	its place in struct fetch_turns, while it is counted there
  * @takes_ns:	what is expected of all of it
  * @most:	bytes of a piece
+ * @moved:	bytes that have come
  * @piece:	that is next, of the range @range; @at: where in it is the one behind
  */
 struct fetch {
@@ -41,7 +42,7 @@ struct fetch {
 	int result, fate;
 	uint32_t turn;
 	uint32_t range;
-	uint64_t takes_ns, most, at;
+	uint64_t takes_ns, most, moved, at;
 	struct memory_range piece;
 	struct memory_range ranges[];
 };
@@ -146,14 +147,30 @@ static const char *why(int result)
 	return "";
 }
 
+static void refuse(struct poller *p, struct graph_node *node, int result)
+{
+	why_tell(node->priv, node, NULL, NULL, result, why(result));
+	run_refuse(p, node, result);
+}
+
+/* A marker's are: the program is going to write there, and whoever had a copy has it no longer. */
+static void end_marker(struct poller *p, struct graph_node *node, int result)
+{
+	if (result) {
+		refuse(p, node, result);
+		return;
+	}
+	remote_host_wrote(node->priv, node, 0);
+	run_refuse(p, node, 0);
+}
+
 /* A task's bytes are there, or it ends: but it has not begun. */
 static void queue(struct poller *p, struct graph_node *node, int result)
 {
 	struct link *l = node->priv;
 
 	if (result < 0) {
-		why_tell(l, node, NULL, NULL, result, why(result));
-		run_refuse(p, node, result);
+		refuse(p, node, result);
 		return;
 	}
 	graph_stop(l->graph, node);
@@ -171,16 +188,12 @@ static int fate_of(const struct fetch *f)
 	const struct graph_node *node = f->node;
 	uint64_t deadline = run_deadline_ns(node);
 
-	if (graph_node_gone(node))
-		return -ECANCELED;
-	/* Its fetch is all that a marker does: it has begun. */
-	if (node->d.opcode == ARAX_OP_MARKER)
-		return 0;
-	if (graph_node_canceled(node))
+	if (graph_node_gone(node) || graph_node_canceled(node))
 		return -ECANCELED;
 	if (deadline && poller_ns(f->poller) >= deadline)
 		return -ETIMEDOUT;
-	return f->poller->stopping && !f->run ? LET_GO : 0;
+	/* What it has not brought by then the next araxd has not got, whose a marker would be. */
+	return f->poller->stopping && !f->run && node->d.opcode != ARAX_OP_MARKER ? LET_GO : 0;
 }
 
 static void end(struct fetch *f)
@@ -190,15 +203,13 @@ static void end(struct fetch *f)
 	int result = graph_node_gone(node) ? -ECANCELED : f->fate ?: fate_of(f) ?: f->result;
 	struct poller *p = f->poller;
 
+	node->moved += f->moved;
 	if (f->run) {
 		reason_set("%s", why(result));
 		run_go_on(f->run, result);
 	} else if (node->d.opcode == ARAX_OP_MARKER) {
 		p->running--;
-		/* The program is going to write there; whoever had a copy has it no longer. */
-		if (!result)
-			remote_host_wrote(node->priv, node, 0);
-		run_refuse(p, node, result);
+		end_marker(p, node, result);
 	} else {
 		p->running--;
 		queue(p, node, result);
@@ -260,6 +271,7 @@ static void find_piece(struct fetch *f)
 static void fetch_piece(struct fetch *f)
 {
 	f->result = memory_flush(f->poller->memory, &f->piece);
+	f->moved += f->piece.moved;
 	find_piece(f);
 }
 
@@ -347,11 +359,11 @@ void fetch_for_run(struct run *run)
 		run_go_on(run, -ENOMEM);
 }
 
-/* Whatever device it comes to. */
-static bool is_for_host(struct poller *p, const struct graph_node *node)
+/* Whatever device it comes to, also if that is none of those that are there just now. */
+static bool is_for_host(const struct poller *p, const struct graph_node *node)
 {
 	for (uint32_t i = 0; node->d.opcode == ARAX_OP_LAUNCH && i < p->nr_devs; i++)
-		if (memory_has_device(p->memory, i) && run_can(p, node, i))
+		if (memory_has_device(p->memory, i) && run_could(p, node, i))
 			return false;
 	return true;
 }
@@ -433,7 +445,7 @@ enum run_outcome fetch_for_host(struct poller *p, struct graph_node *node)
 		run_refuse(p, node, 0);
 		return RUN_DONE;
 	}
-	/* From now on it can't be canceled. */
+	/* As in fetch_for_task(). */
 	graph_start(l->graph, node);
 	f = create(p, node, NULL);
 	if (!f) {

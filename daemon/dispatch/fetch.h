@@ -10,7 +10,8 @@
  * from others: like a marker's fetch, its own is no device time, and costs its tenant turns here.
  * It has not begun: it can be canceled, and its deadline holds.  What has come stays at the host,
  * as whoever would write there waits for the task; but for those of its program that race with
- * it.  Then its lane waits for a second fetch, and that is device time.
+ * it.  Then its lane waits for a second fetch, and that is device time.  A marker, of which its
+ * fetch is all, is stopped likewise.
  */
 #ifndef ARAXD_DISPATCH_FETCH_H
 #define ARAXD_DISPATCH_FETCH_H

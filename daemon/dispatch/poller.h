@@ -314,7 +314,8 @@ void run_refuse(struct poller *p, struct graph_node *node, int result);
 void run_record_ended(void *arg, const struct graph_node *node, const struct graph_done *done);
 /* Ends a task that no device can run, and says why. */
 void run_refuse_for_good(struct poller *p, struct graph_node *node);
-/* Whether any device can run it. */
+/* Whether @device can run it, or will when it has been rebuilt and has room; and whether any can. */
+bool run_could(const struct poller *p, const struct graph_node *node, uint32_t device);
 bool run_anywhere(struct poller *p, const struct graph_node *node);
 /* Of a launch; NULL: there is none of that number. */
 const struct kernel *run_kernel(const struct graph_node *node);

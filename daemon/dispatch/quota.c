@@ -44,13 +44,14 @@ struct quota_line {
 	uint64_t soon, late;
 };
 
-static uint64_t devices_for(struct poller *p, const struct graph_node *node)
+/* Also those that are being rebuilt: who came before stays in one line with who comes after that. */
+static uint64_t devices_for(const struct poller *p, const struct graph_node *node)
 {
 	uint64_t devices = 0;
 	uint32_t i;
 
 	for (i = 0; i < p->nr_devs; i++)
-		if (run_can(p, node, i))
+		if (run_could(p, node, i))
 			devices |= 1ull << i % 64;
 	return devices;
 }

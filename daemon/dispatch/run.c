@@ -161,13 +161,17 @@ uint32_t run_part(void *arg, const struct graph_node *node, uint32_t device)
 	return node->d.opcode == ARAX_OP_LAUNCH && p->devs[device].dev->info.turns ? SCHED_WHOLE : 0;
 }
 
-/* Or, by and by, on a device that is being rebuilt. */
+bool run_could(const struct poller *p, const struct graph_node *node, uint32_t device)
+{
+	const struct poller_device *pd = &p->devs[device];
+
+	return (!pd->lost || recover_expected(pd)) && suits(p, node, device);
+}
+
 bool run_anywhere(struct poller *p, const struct graph_node *node)
 {
-	uint32_t i;
-
-	for (i = 0; i < p->nr_devs; i++)
-		if ((!p->devs[i].lost || recover_expected(&p->devs[i])) && suits(p, node, i))
+	for (uint32_t i = 0; i < p->nr_devs; i++)
+		if (run_could(p, node, i))
 			return true;
 	return false;
 }
@@ -337,7 +341,7 @@ void poller_flush(struct poller *p)
 void run_refuse(struct poller *p, struct graph_node *node, int result)
 {
 	struct link *l = node->priv;
-	struct commit_info info = { .result = result, .device = ~0u };
+	struct commit_info info = { .result = result, .device = ~0u, .bytes = node->moved };
 	uint64_t tag = node->d.tag;
 
 	if (result)
@@ -865,8 +869,9 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 	if (node->d.submit_ns && node->d.submit_ns < start_ns)
 		info.wait_ns = start_ns - node->d.submit_ns;
 	if (unlikely(p->memory)) {
+		info.bytes = node->moved;
 		if (run->held) {
-			info.bytes = remote_moved(run);
+			info.bytes += remote_moved(run);
 			remote_settle(run);
 		} else if (!run->unrun && (!run->remote || node->d.opcode != ARAX_OP_LAUNCH)) {
 			/* Why a load failed has been written there. */

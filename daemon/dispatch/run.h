@@ -133,7 +133,8 @@ bool run_was_alone(const struct poller *p);
  */
 void fetch_for_run(struct run *run);
 /*
- * (poller) A marker: the program is about to use its ranges.  It ends when the bytes are there.
+ * (poller) A marker: the program is about to use its ranges.  It ends when the bytes are there, or
+ * as fetch.h says.
  */
 enum run_outcome fetch_for_host(struct poller *p, struct graph_node *node);
 /* (poller) What fetch_for_run() waited for is there, or can't be had. */

@@ -359,6 +359,7 @@ static inline struct node *node_create(struct graph *g, const struct arax_dispat
 	n->pub.priv = NULL;
 	n->pub.losses = 0;
 	n->pub.fetched = false;
+	n->pub.moved = 0;
 	n->pub.declined = 0;
 	return n;
 }

@@ -98,6 +98,7 @@ enum graph_state {
  * @device:	for the caller: where it runs
  * @losses:	for the caller, 0 at first: devices that were lost by it, it seems
  * @fetched:	for the caller, false at first: it has waited for what it uses to come to the host
+ * @moved:	for the caller, 0 at first: bytes that have come so
  * @declined:	for the caller, 0 at first: where it is not to run, bits
  * @run_ns:	for the caller; araxd: when a blocked task was unblocked, while tasks are recorded
  * @next, @prev: for the caller: of a list; @prev is NULL at first
@@ -113,6 +114,7 @@ struct graph_node {
 	uint64_t seq;
 	struct sched_task sched;
 	uint64_t run_ns;
+	uint64_t moved;
 	struct graph_node *next, **prev;
 	void *priv;
 	uint32_t device;

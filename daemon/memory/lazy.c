@@ -130,9 +130,9 @@ static int copy_beside(struct memory *m, const struct memory_extent *e, uint64_t
 	return err;
 }
 
-/* (flushing, locked) One piece; @e is busy.  The lock is let go meanwhile. */
+/* (flushing, locked) One piece; @e is busy.  The lock is let go meanwhile.  What comes is added to *@moved. */
 static int flush_piece(struct memory *m, struct memory_extent *e, uint64_t from, uint64_t to,
-		       uint32_t how)
+		       uint32_t how, uint64_t *moved)
 {
 	int err = -EIO;
 
@@ -146,6 +146,7 @@ static int flush_piece(struct memory *m, struct memory_extent *e, uint64_t from,
 		err = extent_copy(m, e, 0, false, from, to);
 	memory_lock(m);
 	e->silent = err == -ENODEV;
+	*moved += err ? 0 : to - from;
 	if (!err)
 		extent_stuck(e, false);
 	if (!err)
@@ -158,7 +159,7 @@ static int flush_piece(struct memory *m, struct memory_extent *e, uint64_t from,
 
 /* (flushing, locked) What was dirty when it began. */
 static int flush_from(struct memory *m, struct memory_extent *e, uint64_t start, uint64_t end,
-		      uint32_t how)
+		      uint32_t how, uint64_t *moved)
 {
 	uint64_t from, to, born;
 	int err = 0;
@@ -166,7 +167,7 @@ static int flush_from(struct memory *m, struct memory_extent *e, uint64_t start,
 	e->flushing = true;
 	for (; !err && first_dirty(e, start, end, how, &from, &to, &born); start = to)
 		if (born == DIRTY_BEFORE)
-			err = flush_piece(m, e, from, to, how);
+			err = flush_piece(m, e, from, to, how, moved);
 	e->flushing = false;
 	if (e->since)
 		intervals_renew(&e->dirty, e->start, e->end, FOREVER, DIRTY_BEFORE);
@@ -176,11 +177,12 @@ static int flush_from(struct memory *m, struct memory_extent *e, uint64_t start,
 
 int extent_flush(struct memory *m, struct memory_extent *e)
 {
+	uint64_t moved = 0;
 	int err;
 
 	pthread_mutex_lock(&e->buffer->flushing);
 	memory_lock(m);
-	err = flush_from(m, e, e->start, e->end, 0);
+	err = flush_from(m, e, e->start, e->end, 0, &moved);
 	pthread_mutex_unlock(&m->lock);
 	pthread_mutex_unlock(&e->buffer->flushing);
 	return err;
@@ -200,6 +202,7 @@ void dirty_thin_out(struct memory *m, struct memory_buffer *b)
 {
 	const struct look l = look_dirty(b, 0, UINT64_MAX);
 	struct memory_extent *e;
+	uint64_t moved = 0;
 	bool crowded;
 
 	memory_lock(m);
@@ -213,7 +216,7 @@ void dirty_thin_out(struct memory *m, struct memory_buffer *b)
 	memory_lock(m);
 	while ((e = find_crowded(&l))) {
 		extent_busy(e);
-		flush_from(m, e, e->start, e->end, FLUSH_SPARE | FLUSH_QUIET);
+		flush_from(m, e, e->start, e->end, FLUSH_SPARE | FLUSH_QUIET, &moved);
 		/* What is left is tasks' at work, or can't be had: until there is much more of it. */
 		e->too_many = e->dirty.nr <= UINT32_MAX / 2 ? 2 * e->dirty.nr : UINT32_MAX;
 		extent_idle(e);
@@ -221,6 +224,12 @@ void dirty_thin_out(struct memory *m, struct memory_buffer *b)
 	}
 	pthread_mutex_unlock(&m->lock);
 	pthread_mutex_unlock(&b->flushing);
+}
+
+/* What is lost, or on a lost device, matters: it is needed, or can't be told from what lies between it. */
+static bool minds_loss(const struct memory_range *r)
+{
+	return r->access & ARAX_IN || memory_rows(r) > MEMORY_MAX_ROWS;
 }
 
 /* (locked) @lost: bytes that nobody has, or a lost device, are among them. */
@@ -239,7 +248,7 @@ static struct memory_extent *find_dirty(const struct memory_buffer *b, uint64_t 
 }
 
 static int flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end, bool lost,
-		 uint32_t how)
+		 uint32_t how, uint64_t *moved)
 {
 	struct memory_extent *e;
 	int err = 0;
@@ -251,7 +260,7 @@ static int flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint
 	memory_lock(m);
 	while (!err && (e = find_dirty(b, start, end, lost, how))) {
 		extent_busy(e);
-		err = flush_from(m, e, start, end, how);
+		err = flush_from(m, e, start, end, how, moved);
 		/* Its device is lost: whoever is to write over them can do without. */
 		if (!lost && e->silent)
 			err = 0;
@@ -267,7 +276,9 @@ static int flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint
 int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end,
 		 bool lost)
 {
-	return flush(m, b, start, end, lost, 0);
+	uint64_t moved = 0;
+
+	return flush(m, b, start, end, lost, 0, &moved);
 }
 
 bool is_dirty(const struct memory_buffer *b, uint64_t start, uint64_t end)
@@ -275,9 +286,8 @@ bool is_dirty(const struct memory_buffer *b, uint64_t start, uint64_t end)
 	return b->lazy && find_dirty(b, start, end, true, 0);
 }
 
-int memory_flush(struct memory *m, const struct memory_range *r)
+int memory_flush(struct memory *m, struct memory_range *r)
 {
-	const bool needed = r->access & ARAX_IN;
 	uint64_t start, bytes;
 	uint32_t i;
 	int err = 0;
@@ -287,10 +297,10 @@ int memory_flush(struct memory *m, const struct memory_range *r)
 	 * may be at work there, beside whoever needs the rows: also of one that memory_piece() gave.
 	 */
 	if (r->buffer && memory_rows(r) > MEMORY_MAX_ROWS)
-		return flush(m, r->buffer, r->offset, memory_range_end(r), true, FLUSH_SPARE);
+		return flush(m, r->buffer, r->offset, memory_range_end(r), true, FLUSH_SPARE, &r->moved);
 	for (i = 0; r->buffer && !err && i < memory_rows(r); i++) {
 		start = memory_row(r, i, &bytes);
-		err = flush(m, r->buffer, start, start + bytes, needed, FLUSH_SPARE);
+		err = flush(m, r->buffer, start, start + bytes, minds_loss(r), FLUSH_SPARE, &r->moved);
 	}
 	/* It has cut some in two. */
 	if (r->buffer && r->buffer->lazy)
@@ -313,6 +323,8 @@ static bool has_dirty_rows(const struct memory_range *r)
 		return true;
 	l.rows = r;
 	for (e = look_first(&l); e; e = look_next(&l, e)) {
+		if ((e->lost || e->silent) && !minds_loss(r))
+			continue;
 		/* From one dirty piece to the row behind it that is not before the next. */
 		for (at = l.start; first_dirty(e, at, l.end, 0, &from, &to, &born); ) {
 			row = memory_row_behind(r, from);
@@ -335,7 +347,8 @@ bool memory_is_dirty(struct memory *m, const struct memory_range *r)
 	if (!r->buffer || !r->buffer->lazy)
 		return false;
 	memory_lock(m);
-	dirty = find_dirty(r->buffer, r->offset, memory_range_end(r), true, 0) && has_dirty_rows(r);
+	dirty = find_dirty(r->buffer, r->offset, memory_range_end(r), minds_loss(r), 0) &&
+		has_dirty_rows(r);
 	pthread_mutex_unlock(&m->lock);
 	return dirty;
 }

@@ -329,7 +329,10 @@ uint64_t memory_largest(const struct memory_range *ranges, uint32_t nr);
 bool memory_consumes(struct memory *m, uint32_t device, const struct memory_range *ranges,
 		     uint32_t nr);
 
-/* Whether bytes of the range are on a device alone. */
+/*
+ * Whether bytes of the range are on a device alone.  What is lost is nothing to who only writes there,
+ * with the same exception as for memory_flush().
+ */
 bool memory_is_dirty(struct memory *m, const struct memory_range *r);
 /* How many, and how long it would take to have them at the host; ns. */
 uint64_t memory_dirty(struct memory *m, const struct memory_range *ranges, uint32_t nr,
@@ -339,9 +342,9 @@ uint64_t memory_dirty(struct memory *m, const struct memory_range *ranges, uint3
  * Have the range's bytes at the host, for who is next to use them there.  Of a lazy
  * buffer; for others there is nothing to do.  0, or -EIO: a device doesn't give them.
  * What went with a device is no error to who only writes there, unless in more rows than
- * MEMORY_MAX_ROWS.
+ * MEMORY_MAX_ROWS.  @r->moved: what came for it.
  */
-int memory_flush(struct memory *m, const struct memory_range *r);
+int memory_flush(struct memory *m, struct memory_range *r);
 /*
  * The next piece of @r for memory_flush(), at most @bytes of it or, at a stride, rows with what lies
  * between them.  @at: 0 for the first one, then where the last one ended.  False: there is none

@@ -115,6 +115,12 @@ SOAK_TARGETS += test-system-next soak-system-asan soak-system-tsan soak-coherent
 .PHONY: test-system test-system-6.1 test-system-6.12 test-system-debug test-system-next \
 	soak-system-asan soak-system-tsan soak-coherent
 
+# What is not there is not taken for a test that has passed.
+check-skips: $$(STD_KERNEL) $(SYSTEM)/kernels/systest.json
+	@scripts/tally run unit/skips selftests/unit/skips.sh
+CHECK_TARGETS += check-skips
+.PHONY: check-skips
+
 test-install: $$(BUILT)
 	@scripts/tally run system/install selftests/system/install.sh
 TEST_TARGETS += test-install

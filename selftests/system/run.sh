@@ -3,7 +3,7 @@
 #
 # The whole stack over the broker link, from outside: a private araxd, and the
 # same test programs that the guests run over /dev/arax (see guest.sh).
-# usage: selftests/system/run.sh [coherent|coherent-cuda]: all, or that alone
+# usage: selftests/system/run.sh [coherent|coherent-cuda|coherent-emulated]: all, or that alone
 
 set -euo pipefail
 
@@ -123,9 +123,11 @@ has() {
 	why="$2: ${why:-$(tail -n 1 "$work/why")}"
 	without "$1" "$why"
 }
+skipped=()
 without() {
 	echo "# $1 is skipped: $2"
 	scripts/tally add "$1" 0 0 1 "$2"
+	skipped+=("$1")
 	return 1
 }
 
@@ -146,7 +148,7 @@ coherent_on() {
 # On a driver in software, also where its contexts break now and then, and calls fail: what was there
 # alone is lost; and where kernels break the driver for araxd, which goes on in other processes.
 coherent_emulated() {
-	local plain=$PWD/build/test/plain/libcuda-emulated.so driver name=system/coherent-emulated small part fails
+	local plain=${ARAX_TEST_CUDA-$PWD/build/test/plain/libcuda-emulated.so} driver name=system/coherent-emulated small part fails
 
 	driver=$plain
 	case ${ARAXD-} in
@@ -154,8 +156,11 @@ coherent_emulated() {
 	esac
 	small='"memory=1M"'
 	for part in '' -behind -behind-fails -behind-lost -lost -apart; do
+		# In arax-device there is no sanitizer.
+		[ "$part" != -apart ] || driver=$plain
 		if [ ! -e "$driver" ]; then
-			without $name$part 'built without the headers of CUDA' || continue
+			without $name$part "there is no $driver: make test-system and the like build it, if there are CUDA's headers" ||
+				continue
 		fi
 		has_ptx $name$part || continue
 		case $part in
@@ -235,8 +240,11 @@ coherent() {
 }
 
 case ${1-} in
-coherent | coherent-cuda)
+coherent | coherent-cuda | coherent-emulated)
 	"${1/-/_}"
+	join
+	# Of what runs nothing is said, unless it fails.
+	[ ${#skipped[@]} -eq 0 ] || echo "# ${#skipped[@]} skipped: ${skipped[*]}"
 	exit $status
 	;;
 esac

@@ -209,9 +209,10 @@ static atomic_uint unflushed, unsaved;	/* copies to the host that failed */
 /* As often as it takes: a device that doesn't give bytes keeps them. */
 static void flush(const struct memory_range *r)
 {
+	struct memory_range range = *r;
 	int err;
 
-	while ((err = memory_flush(m, r))) {
+	while ((err = memory_flush(m, &range))) {
 		ck_assert_int_eq(err, -EIO);
 		atomic_fetch_add_explicit(&unflushed, 1, memory_order_relaxed);
 	}

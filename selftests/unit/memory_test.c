@@ -1874,6 +1874,43 @@ START_TEST(who_is_canceled_late_hides_no_loss)
 }
 END_TEST
 
+/* Who only writes over what is lost has nothing to wait for, unless he can't tell it from what lies beside it. */
+START_TEST(what_is_lost_is_nothing_to_who_writes)
+{
+	static const uint32_t access[] = { ARAX_OUT, ARAX_INOUT, ARAX_IN };
+	struct memory_range r, part, many;
+
+	start_lazy(64 * KIB);
+	run(0, range(0, ARAX_OUT, 0, BYTES), 'n', 1, 1);
+	fake[0].dead = true;
+	memory_lose(m, 0);
+	for (int i = 0; i < 3; i++) {
+		bool needed = access[i] & ARAX_IN;
+
+		r = range(0, access[i], 0, BYTES);
+		ck_assert(memory_is_dirty(m, &r) == needed);
+		part = range(0, access[i], 0, 10);
+		part.stride = 100;
+		part.count = 20;
+		ck_assert(memory_is_dirty(m, &part) == needed);
+		many = range(0, access[i], 0, 1);
+		many.stride = 2;
+		many.count = MEMORY_MAX_ROWS + 1;
+		ck_assert(memory_is_dirty(m, &many));
+	}
+	/* But if others of its bytes are to be had. */
+	run(1, range(0, ARAX_OUT, 100, 10), 'k', 2, 2);
+	r = range(0, ARAX_OUT, 0, BYTES);
+	part.access = ARAX_OUT;
+	ck_assert(memory_is_dirty(m, &r));
+	ck_assert(memory_is_dirty(m, &part));
+	ck_assert_int_eq(memory_flush(m, &part), 0);
+	ck_assert(!memory_is_dirty(m, &part));
+	ck_assert_uint_eq(part.moved, 10);
+	finish();
+}
+END_TEST
+
 /* Nor does one at the host that failed, or was not even begun; but of what else there is nothing is trusted. */
 START_TEST(who_fails_at_the_host_hides_no_loss)
 {
@@ -2781,6 +2818,7 @@ int main(void)
 	tcase_add_test(c, tasks_are_lost_time_and_again);
 	tcase_add_loop_test(c, many_rows_about_a_task, 0, 2);
 	tcase_add_test(c, who_is_canceled_late_hides_no_loss);
+	tcase_add_test(c, what_is_lost_is_nothing_to_who_writes);
 	tcase_add_test(c, who_fails_at_the_host_hides_no_loss);
 	tcase_add_test(c, one_copy_at_a_time_from_a_peer);
 	tcase_add_test(c, copies_from_peers_are_estimated);

@@ -24,10 +24,15 @@ static uint64_t settles;
 
 /* What it is about the poller: @d.kernel are devices, bits; @run_ns is set while it runs. */
 
+bool run_could(const struct poller *poller, const struct graph_node *node, uint32_t device)
+{
+	(void)poller;
+	return node->d.kernel >> device & 1;
+}
+
 bool run_can(void *arg, const struct graph_node *node, uint32_t device)
 {
-	(void)arg;
-	return node->d.kernel >> device & 1;
+	return !devs[device].lost && run_could(arg, node, device);
 }
 
 bool run_anywhere(struct poller *poller, const struct graph_node *node)
@@ -182,6 +187,25 @@ START_TEST(who_was_overtaken_holds_up_its_own)
 }
 END_TEST
 
+/* One of its devices was being rebuilt when it came: it is before those that came when that was back. */
+START_TEST(who_came_while_a_device_was_away_is_first)
+{
+	struct graph_node first = { .d.tenant = 1, .d.kernel = 3 }, second = first;
+
+	devs[1].lost = true;
+	ck_assert_int_eq(quota_wait(&p, &first, settles), 0);
+	devs[1].lost = false;
+	ck_assert_int_eq(quota_wait(&p, &second, settles), 0);
+	settles++;
+	ck_assert(comes_true(is_tried(&first), 100));
+	ck_assert_ptr_null(second.priv);
+	enters(&first);
+	ck_assert(comes_true(is_tried(&second), 100));
+	quota_gone(&p, &second);
+	ck_assert_ptr_null(p.quota.lines);
+}
+END_TEST
+
 /* The least CPU time of some looks while a task of each of @nr tenants waits. */
 static uint64_t look_ns(uint32_t nr)
 {
@@ -235,6 +259,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, who_is_behind_others_holds_up_nobody);
 	tcase_add_test(t, who_was_overtaken_holds_up_its_own);
+	tcase_add_test(t, who_came_while_a_device_was_away_is_first);
 	tcase_add_test(t, a_look_at_many_tenants_is_short);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
