@@ -40,10 +40,12 @@ static arax_kernel_fn *const functions[RO_KERNELS] = {
  * struct direct - a machine that calls
  * @spans:	into how many each launch is cut
  * @before:	called with each launch before it runs, or NULL
+ * @blind:	kernels see zeros in the place of their first range
  */
 struct direct {
 	struct ro_machine m;
 	uint64_t spans;
+	bool blind;
 	void (*before)(arax_kernel_fn *fn, const struct arax_launch *l);
 };
 
@@ -109,6 +111,8 @@ static int launch(struct ro_machine *m, enum ro_kernel k, const struct arax_grid
 			(char *)ranges[i].buffer->data + ranges[i].offset, ranges[i].length, 0, 1,
 		};
 	}
+	if (d->blind)
+		r[0].data = fenced(r[0].length);
 	if (d->before) {
 		l.group_end = groups;
 		d->before(functions[k], &l);
@@ -120,6 +124,8 @@ static int launch(struct ro_machine *m, enum ro_kernel k, const struct arax_grid
 		l.group_end = groups * (i + 1) / s;
 		err = functions[k](&l);
 	}
+	if (d->blind)
+		unfence(r[0].data, r[0].length);
 	return err;
 }
 
@@ -217,6 +223,34 @@ START_TEST(test_wrong_is_seen)
 	struct direct d = { .spans = 1 };
 
 	with(&d, ro_programs[_i], trials[_i][1], is_seen);
+}
+END_TEST
+
+static void is_wrong(struct direct *d, const struct ro_program *p, void *state)
+{
+	struct ro_verdict v = p->check(state);
+
+	ck_assert_msg(!ro_passes(&v), "%s: a wrong result passes: %g of %g", p->name, v.error,
+		      v.tolerance);
+	/* By far: by the tolerance of few steps chance should not tell. */
+	ck_assert_msg(v.error > 10 * v.tolerance, "%s: %g of %g", p->name, v.error, v.tolerance);
+}
+
+/* The first range of both hotspots, also where cells are so small that steps are shorter. */
+START_TEST(test_power_matters)
+{
+	static const char *const names[] = { "hotspot", "hotspot3d" };
+	static const struct trial more[] = {
+		{ 1, 1 }, { 1, 300 }, { 61, 3 }, { 128, 1 }, { 128, 20 }, { 512, 3 }, { 1100, 1 },
+	};
+
+	for (size_t t = 0; t < sizeof(more) / sizeof(more[0]); t++) {
+		struct direct d = { .spans = 1, .blind = true };
+
+		with(&d, ro_find(names[_i]), more[t], is_wrong);
+		d = (struct direct){ .spans = 1 };
+		with(&d, ro_find(names[_i]), more[t], is_right);
+	}
 }
 END_TEST
 
@@ -477,6 +511,7 @@ int main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, test_right, 0, RO_PROGRAMS);
 	tcase_add_loop_test(t, test_wrong_is_seen, 0, RO_PROGRAMS);
+	tcase_add_loop_test(t, test_power_matters, 0, 2);
 	tcase_add_test(t, test_nan_is_wrong);
 	tcase_add_loop_test(t, test_refusal, 0, RO_PROGRAMS);
 	tcase_add_loop_test(t, test_garbage, 0, RO_PROGRAMS);
