@@ -254,6 +254,38 @@ START_TEST(test_power_matters)
 }
 END_TEST
 
+/* The last resample changes no estimate: any place, or a particle that is not the one drawn. */
+static void drawn_is_seen(struct direct *d, const struct ro_program *p, void *state)
+{
+	uint32_t steps = (uint32_t)d->m.tasks / 4, n = (uint32_t)(d->m.buffers[1].bytes / 4);
+	const uint32_t at[] = { 0, n / 2, n - 1 };
+	float *xy[] = { d->m.buffers[steps % 2 ? 3 : 1].data, d->m.buffers[steps % 2 ? 4 : 2].data };
+
+	is_right(d, p, state);
+	for (int i = 0; i < 6; i++) {
+		float *one = &xy[i % 2][at[i / 2]], was = *one;
+
+		*one = i < 3 ? was + 0.001f : -1000;
+		is_wrong(d, p, state);
+		*one = was;
+	}
+	for (int i = 0; i < 2; i++)
+		xy[i][0] = xy[i][n - 1];
+	is_wrong(d, p, state);
+}
+
+START_TEST(test_last_drawn_is_seen)
+{
+	static const struct trial sizes[] = { { 257, 1 }, { 3001, 2 }, { 20000, 5 } };
+
+	for (int i = 0; i < 3; i++) {
+		struct direct d = { .spans = 3 };
+
+		with(&d, ro_find("particlefilter"), sizes[i], drawn_is_seen);
+	}
+}
+END_TEST
+
 START_TEST(test_nan_is_wrong)
 {
 	struct ro_verdict v = { .tolerance = 1 };
@@ -512,6 +544,7 @@ int main(void)
 	tcase_add_loop_test(t, test_right, 0, RO_PROGRAMS);
 	tcase_add_loop_test(t, test_wrong_is_seen, 0, RO_PROGRAMS);
 	tcase_add_loop_test(t, test_power_matters, 0, 2);
+	tcase_add_test(t, test_last_drawn_is_seen);
 	tcase_add_test(t, test_nan_is_wrong);
 	tcase_add_loop_test(t, test_refusal, 0, RO_PROGRAMS);
 	tcase_add_loop_test(t, test_garbage, 0, RO_PROGRAMS);
