@@ -41,11 +41,13 @@ static arax_kernel_fn *const functions[RO_KERNELS] = {
  * @spans:	into how many each launch is cut
  * @before:	called with each launch before it runs, or NULL
  * @blind:	kernels see zeros in the place of their first range
+ * @most:	launches of a run that are done, or 0: all
  */
 struct direct {
 	struct ro_machine m;
 	uint64_t spans;
 	bool blind;
+	uint64_t most;
 	void (*before)(arax_kernel_fn *fn, const struct arax_launch *l);
 };
 
@@ -111,6 +113,8 @@ static int launch(struct ro_machine *m, enum ro_kernel k, const struct arax_grid
 			(char *)ranges[i].buffer->data + ranges[i].offset, ranges[i].length, 0, 1,
 		};
 	}
+	if (d->most && m->tasks >= d->most)
+		return 0;
 	if (d->blind)
 		r[0].data = fenced(r[0].length);
 	if (d->before) {
@@ -143,7 +147,7 @@ static const struct trial {
 	{ { 2, 1 }, { 3, 1 }, { 64, 1 }, { 131, 1 } },
 	{ { 1, 1 }, { 3, 5 }, { 60, 2 }, { 61, 3 }, { 133, 7 } },
 	{ { 1, 2 }, { 2, 1 }, { 64, 2 }, { 67, 3 } },
-	{ { 1, 1 }, { 2, 1 }, { 3, 1 } },
+	{ { 1, 1 }, { 2, 1 }, { 3, 2 } },
 	{ { 1, 1 }, { 9, 2 }, { 4096, 1 }, { 4097, 5 } },
 	{ { 1, 1 }, { 31, 1 }, { 32, 1 }, { 33, 2 }, { 100, 1 } },
 	{ { 1, 3 }, { 10, 2 }, { 256, 5 }, { 3001, 4 } },
@@ -250,6 +254,17 @@ START_TEST(test_power_matters)
 		with(&d, ro_find(names[_i]), more[t], is_wrong);
 		d = (struct direct){ .spans = 1 };
 		with(&d, ro_find(names[_i]), more[t], is_right);
+	}
+}
+END_TEST
+
+/* Forces of all steps are written to one place: the last step's have to be new. */
+START_TEST(test_last_forces_are_seen)
+{
+	for (uint32_t steps = 2; steps <= 3; steps++) {
+		struct direct d = { .spans = 1, .most = 3 * (steps - 1) };
+
+		with(&d, ro_find("lavamd"), (struct trial){ 3, steps }, is_wrong);
 	}
 }
 END_TEST
@@ -544,6 +559,7 @@ int main(void)
 	tcase_add_loop_test(t, test_right, 0, RO_PROGRAMS);
 	tcase_add_loop_test(t, test_wrong_is_seen, 0, RO_PROGRAMS);
 	tcase_add_loop_test(t, test_power_matters, 0, 2);
+	tcase_add_test(t, test_last_forces_are_seen);
 	tcase_add_test(t, test_last_drawn_is_seen);
 	tcase_add_test(t, test_nan_is_wrong);
 	tcase_add_loop_test(t, test_refusal, 0, RO_PROGRAMS);
