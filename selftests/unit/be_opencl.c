@@ -1695,6 +1695,27 @@ START_TEST(no_sub_devices)
 }
 END_TEST
 
+/* A fourth dimension, which nobody asks for, is no reason to have groups of one work-item. */
+START_TEST(more_dimensions)
+{
+	int32_t x[8] = { 0 };
+	struct arax_launch_range r = range(x, sizeof(x));
+	struct device *dev;
+	void *inc;
+
+	if (!install_in_front("four-dims")) {
+		be_skip("more_dimensions", "no driver is registered in /etc/OpenCL/vendors");
+		return;
+	}
+	ck_assert_int_eq(open_opencl(""), 0);
+	dev = devices_at(devices, 0);
+	inc = load(dev, "inc", INC);
+	ck_assert_int_eq(launch(dev, inc, 0, 1, 8, &r, 1, NULL, 0), 0);
+	ck_assert_int_eq(x[7], 1);
+	device_kernel_unload(dev, inc);
+}
+END_TEST
+
 /* What goes is no kernel's argument any more: parts, copies of parts, and whole allocations. */
 START_TEST(no_stale_arguments)
 {
@@ -2057,13 +2078,13 @@ int main(void)
 {
 	Suite *suite = suite_create("opencl");
 	TCase *t = tcase_create("all"), *much = tcase_create("compiles much");
-	TCase *parts = tcase_create("parts");
+	TCase *found = tcase_create("discovery");
 
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(much, 120);
-	tcase_set_timeout(parts, 120);
-	tcase_add_checked_fixture(parts, setup, teardown);
+	tcase_set_timeout(found, 120);
+	tcase_add_checked_fixture(found, setup, teardown);
 	tcase_set_tags(much, "long");
 	tcase_add_checked_fixture(much, setup, teardown);
 	tcase_add_test(t, lanes);
@@ -2081,13 +2102,14 @@ int main(void)
 	tcase_add_test(t, what_no_kernel_wrote_stays);
 	tcase_add_test(t, odd_ranges_that_overlap);
 	tcase_add_test(t, odd_ranges_go_back_as_far_as_written);
-	tcase_add_test(parts, sub_devices);
-	tcase_add_test(parts, too_many_sub_devices);
-	tcase_add_test(parts, uneven_sub_devices);
-	tcase_add_test(parts, sub_devices_of_one_size);
-	tcase_add_test(parts, many_sub_devices_of_one_size);
-	tcase_add_test(parts, more_devices_than_may_be);
-	tcase_add_test(parts, no_sub_devices);
+	tcase_add_test(found, sub_devices);
+	tcase_add_test(found, too_many_sub_devices);
+	tcase_add_test(found, uneven_sub_devices);
+	tcase_add_test(found, sub_devices_of_one_size);
+	tcase_add_test(found, many_sub_devices_of_one_size);
+	tcase_add_test(found, more_devices_than_may_be);
+	tcase_add_test(found, no_sub_devices);
+	tcase_add_test(found, more_dimensions);
 	tcase_add_loop_test(t, arguments, 0, 2);
 	tcase_add_loop_test(t, results, 0, 2);
 	tcase_add_loop_test(t, several_on_a_lane, 0, 2);
@@ -2131,7 +2153,7 @@ int main(void)
 	tcase_add_loop_test(much, nobody_watches, 0, 2);
 	tcase_add_test(much, nobody_can_watch);
 	tcase_add_test(much, no_close_range);
-	suite_add_tcase(suite, parts);
+	suite_add_tcase(suite, found);
 	suite_add_tcase(suite, much);
 	return run_opencl(suite);
 }
