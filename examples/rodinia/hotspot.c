@@ -20,6 +20,11 @@
 #define MOST_POWER	3.0e6	/* of a cubic metre */
 #define PRECISION	0.001	/* degrees of a step at the most power */
 #define AMBIENT		80.0
+/*
+ * Kelvin a step from a cell's power, half of it at least: about what the surroundings take, so that
+ * it stays as warm, and tens of times what is allowed, or a kernel without power would pass.
+ */
+#define HEATING		0.02
 
 struct hotspot {
 	struct ro_params p;
@@ -62,7 +67,7 @@ static void *make(struct ro_machine *m, const struct ro_params *p)
 {
 	struct hotspot *h = ro_alloc(m, 1, sizeof(*h));
 	uint64_t cells = (uint64_t)p->size * p->size, state = p->seed, i;
-	float *power;
+	float *power, most;
 
 	if (!h)
 		return NULL;
@@ -75,12 +80,13 @@ static void *make(struct ro_machine *m, const struct ro_params *p)
 		give_back(h);
 		return NULL;
 	}
+	constants(h);
+	most = (float)(HEATING / h->scale);
 	power = h->power->data;
 	for (i = 0; i < cells; i++) {
 		h->t0[i] = ro_uniform(&state, 323, 343);
-		power[i] = ro_uniform(&state, 0, 0.001f);
+		power[i] = ro_uniform(&state, most / 2, most);
 	}
-	constants(h);
 	return h;
 }
 

@@ -17,6 +17,8 @@
 #define MOST_POWER	3.0e6
 #define PRECISION	0.001
 #define AMBIENT		80.0
+/* As hotspot's; from a thinner layer the surroundings take more. */
+#define HEATING		0.2
 
 struct hotspot3d {
 	struct ro_params p;
@@ -65,7 +67,7 @@ static void *make(struct ro_machine *m, const struct ro_params *p)
 {
 	struct hotspot3d *h = ro_alloc(m, 1, sizeof(*h));
 	uint64_t state = p->seed, bytes, i;
-	float *power;
+	float *power, most;
 
 	if (!h)
 		return NULL;
@@ -79,12 +81,13 @@ static void *make(struct ro_machine *m, const struct ro_params *p)
 		give_back(h);
 		return NULL;
 	}
+	constants(h);
+	most = (float)(HEATING / h->power_scale);
 	power = h->power->data;
 	for (i = 0; i < cells_of(h); i++) {
 		h->t0[i] = ro_uniform(&state, 323, 343);
-		power[i] = ro_uniform(&state, 0, 0.001f);
+		power[i] = ro_uniform(&state, most / 2, most);
 	}
-	constants(h);
 	return h;
 }
 

@@ -27,7 +27,7 @@ static void usage(FILE *f)
 		"       arax-rodinia list [--json]\n"
 		"\n"
 		"  --size N, --steps N  how much of it; what of: see list\n"
-		"  --seed N       of the random inputs (default 1)\n"
+		"  --seed N       of the random inputs, 0 to 2^63 - 1 (default 1)\n"
 		"  --kind KIND    start a private araxd with such devices alone (cpu, opencl) and with\n"
 		"                 the programs' kernels; without it they have to be at the araxd\n"
 		"                 that is there\n"
@@ -261,9 +261,30 @@ static bool number(const char *text, uint64_t most, uint64_t *value)
 {
 	char *end;
 
+	/* strtoull() would skip spaces, and take a sign behind them. */
+	if (*text < '0' || *text > '9')
+		return false;
 	errno = 0;
 	*value = strtoull(text, &end, 10);
-	return !errno && end != text && !*end && *text != '-' && *value <= most;
+	return !errno && !*end && *value <= most;
+}
+
+/* Those that there are kernels for, separated by commas. */
+static bool kinds(const char *text)
+{
+	static const char *const names[] = { "cpu", "opencl" };
+	size_t n, i;
+
+	for (;; text += n + 1) {
+		n = strcspn(text, ",");
+		for (i = 0; i < 2; i++)
+			if (strlen(names[i]) == n && !strncmp(text, names[i], n))
+				break;
+		if (i == 2)
+			return false;
+		if (!text[n])
+			return true;
+	}
 }
 
 static int wrong(const char *format, const char *value)
@@ -325,10 +346,14 @@ static int run_command(int argc, char **argv)
 			o.params.steps = (uint32_t)value;
 			break;
 		case 'r':
-			if (!number(optarg, UINT64_MAX, &o.params.seed))
-				return wrong("--seed takes a number, not '%s'", optarg);
+			/* What JSON can tell: its library's integers have a sign. */
+			if (!number(optarg, INT64_MAX, &o.params.seed))
+				return wrong("--seed takes a number up to 9223372036854775807, not '%s'",
+					     optarg);
 			break;
 		case 'k':
+			if (!kinds(optarg))
+				return wrong("--kind takes cpu, opencl or both, not '%s'", optarg);
 			o.kind = optarg;
 			break;
 		case 'c':

@@ -140,11 +140,16 @@ refused 2 "gaussian: --steps 2: must be 1 to 1" gaussian --steps 2
 refused 2 "--size takes a number from 1, not '0'" bfs --size 0
 refused 2 "--size takes a number from 1, not '-5'" bfs --size -5
 refused 2 "--size takes a number from 1, not '12x'" bfs --size 12x
-refused 2 "--seed takes a number, not 'x'" bfs --seed x
+refused 2 "--seed takes a number up to 9223372036854775807, not 'x'" bfs --seed x
+refused 2 "not ' -5'" bfs --seed ' -5'
+refused 2 "not '9223372036854775808'" bfs --seed 9223372036854775808
+refused 2 "not ' 5'" bfs --size ' 5'
 refused 2 "no program 'nonsense'" nonsense
 refused 2 'which program?'
 refused 2 'one program, or all' bfs nn
-refused 1 'kind "gpu": must be' bfs --kind gpu
+for kinds in gpu '' cpu, ,cpu cpu,gpu openc; do
+	refused 2 "--kind takes cpu, opencl or both, not '$kinds'" bfs --kind "$kinds"
+done
 ARAX_LINK=broker:$work/none refused 1 'arax-rodinia:' bfs
 wait "$missing"
 rc=$?
@@ -159,6 +164,9 @@ END
 	>"$work/out" 2>&1
 [ $? = 1 ] && grep -q 'a buffer of 67108864 bytes' "$work/out"
 ok $? 'beyond the quota it names the buffer'
+"$arax" run --kind cpu --kernels "$kernels" "$rodinia" bfs --size 9 --seed 9223372036854775807 --json \
+	>"$work/out" 2>&1 && grep -q '"seed": 9223372036854775807,' "$work/out"
+ok $? 'the greatest seed is told as it was'
 "$rodinia" --version | grep -q '^arax-rodinia [0-9]' && "$rodinia" --help | grep -q '^usage: ' &&
 	"$rodinia" list --json | python3 -c 'import json, sys; assert len(json.load(sys.stdin)) == 9'
 ok $? '--version, --help, list --json'

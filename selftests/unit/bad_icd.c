@@ -6,7 +6,8 @@
  * goes that a kernel's arguments name ("stale-...").  "orphan" and "widow" do it to who watches
  * the compiler, and to whom that one is of.  "leave" leaves a process behind that is of no group and
  * nobody's child, and whose number is in the file BAD_ICD_LEFT, and aborts; "leave-orphan" and
- * "leave-hang" do so and are "orphan" and "hang" then.
+ * "leave-hang" do so and are "orphan" and "hang" then.  "no-counts" divides no device into parts
+ * of several sizes, "no-parts" none at all; "four-dims" says that there are as many.
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
@@ -190,6 +191,38 @@ static cl_int CL_API_CALL release_mem(cl_mem mem)
 	return before.clReleaseMemObject(mem);
 }
 
+static bool is(const char *what)
+{
+	return getenv("BAD_ICD") && !strcmp(getenv("BAD_ICD"), what);
+}
+
+static cl_int CL_API_CALL sub_devices(cl_device_id device, const cl_device_partition_property *how,
+				      cl_uint nr, cl_device_id *to, cl_uint *got)
+{
+	if (is("no-parts") || (is("no-counts") && how[0] == CL_DEVICE_PARTITION_BY_COUNTS))
+		return CL_INVALID_VALUE;
+	return before.clCreateSubDevices(device, how, nr, to, got);
+}
+
+static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, size_t bytes,
+				      void *value, size_t *needs)
+{
+	const cl_uint dims = 4;
+	const size_t one = 1;
+
+	if (is("four-dims") && what == CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS && bytes >= sizeof(dims)) {
+		memcpy(value, &dims, sizeof(dims));
+		return CL_SUCCESS;
+	}
+	if (is("four-dims") && what == CL_DEVICE_MAX_WORK_ITEM_SIZES) {
+		if (bytes < 4 * sizeof(one))
+			return CL_INVALID_VALUE;
+		memcpy((size_t *)value + 3, &one, sizeof(one));
+		bytes -= sizeof(one);
+	}
+	return before.clGetDeviceInfo(device, what, bytes, value, needs);
+}
+
 /* All of the driver's objects have this one table. */
 static void get_between(struct _cl_icd_dispatch *table)
 {
@@ -206,6 +239,8 @@ static void get_between(struct _cl_icd_dispatch *table)
 	table->clSetKernelArg = set_arg;
 	table->clReleaseKernel = release_kernel;
 	table->clReleaseMemObject = release_mem;
+	table->clGetDeviceInfo = device_info;
+	table->clCreateSubDevices = sub_devices;
 }
 
 __attribute__((visibility("default")))

@@ -475,7 +475,7 @@ START_TEST(sub_devices)
 	}
 	ck_assert_uint_eq(devices_count(devices), 2);
 	ck_assert_str_ne(dev->info.name, other->info.name);
-	ck_assert_uint_eq(dev->info.units, other->info.units);
+	ck_assert_uint_le(dev->info.units - other->info.units, 1);
 	ck_assert_int_eq(device_alloc(dev, 100, 0, &a), 0);
 	ck_assert_int_eq(device_alloc(other, 100, 0, &b), 0);
 	ck_assert_int_eq(device_copy_in(dev, 0, a + 3, "peer", 5), 0);
@@ -493,7 +493,7 @@ END_TEST
 START_TEST(too_many_sub_devices)
 {
 	ck_assert_int_eq(open_opencl("\"sub-devices=256\""), 0);
-	assert_logged("is not divided: sub-devices = 256");
+	assert_logged("is not divided: sub-devices = 256, it has ");
 	ck_assert_uint_ge(devices_count(devices), 1);
 }
 END_TEST
@@ -1628,6 +1628,94 @@ static bool install_in_front(const char *does)
 	return true;
 }
 
+/* A device of so many units in so many parts, where the driver does @does. */
+static bool divided(const char *does, int units, const char *option, int parts)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", units);
+	setenv("POCL_MAX_PTHREAD_COUNT", text, 1);
+	if (!install_in_front(does) || !strstr(getenv("BAD_ICD_DRIVER"), "pocl")) {
+		be_skip("sub-devices", "the first driver in /etc/OpenCL/vendors is not PoCL, whose units can be set");
+		return false;
+	}
+	ck_assert_int_eq(open_opencl(option), 0);
+	ck_assert_uint_eq(devices_count(devices), parts);
+	return true;
+}
+
+/* No unit is left out, and parts are as equal as can be. */
+START_TEST(uneven_sub_devices)
+{
+	if (!divided("", 7, "\"sub-devices=4\"", 4))
+		return;
+	for (uint32_t i = 0; i < 4; i++)
+		ck_assert_uint_eq(devices_at(devices, i)->info.units, i < 3 ? 2 : 1);
+	ck_assert_ptr_null(strstr(read_log(), "not used"));
+}
+END_TEST
+
+/* What is left over is said, with what would help. */
+START_TEST(sub_devices_of_one_size)
+{
+	if (!divided("no-counts", 7, "\"sub-devices=2\"", 2))
+		return;
+	ck_assert_uint_eq(devices_at(devices, 0)->info.units, 3);
+	ck_assert_uint_eq(devices_at(devices, 1)->info.units, 3);
+	assert_logged("1 of its 7 units are not used: its driver makes parts of one size alone (CL_INVALID_VALUE): take sub-devices that divide 7");
+}
+END_TEST
+
+/* More parts of that size than there may be devices: 300 of one unit. */
+START_TEST(many_sub_devices_of_one_size)
+{
+	if (divided("no-counts", 300, "\"sub-devices=200\"", 200))
+		assert_logged("100 of its 300 units are not used");
+}
+END_TEST
+
+/* The second device has no room for all its parts, the third one for none: said once. */
+START_TEST(more_devices_than_may_be)
+{
+	const char *first, text[] = "there are 256 devices already";
+
+	setenv("POCL_DEVICES", "pthread pthread pthread", 1);
+	if (!divided("", 130, "\"sub-devices=130\"", 256))
+		return;
+	first = strstr(read_log(), text);
+	ck_assert_ptr_nonnull(first);
+	ck_assert_ptr_null(strstr(first + 1, text));
+}
+END_TEST
+
+START_TEST(no_sub_devices)
+{
+	if (divided("no-parts", 7, "\"sub-devices=2\"", 1))
+		assert_logged("is not divided: its driver makes no 2 parts by counts of units (CL_INVALID_VALUE) nor of 3 units each (CL_INVALID_VALUE): try another number");
+}
+END_TEST
+
+/* A fourth dimension, which nobody asks for, is no reason to have groups of one work-item. */
+START_TEST(more_dimensions)
+{
+	int32_t x[8] = { 0 };
+	struct arax_launch_range r = range(x, sizeof(x));
+	struct device *dev;
+	void *inc;
+
+	if (!install_in_front("four-dims")) {
+		be_skip("more_dimensions", "no driver is registered in /etc/OpenCL/vendors");
+		return;
+	}
+	ck_assert_int_eq(open_opencl(""), 0);
+	dev = devices_at(devices, 0);
+	inc = load(dev, "inc", INC);
+	ck_assert_int_eq(launch(dev, inc, 0, 1, 8, &r, 1, NULL, 0), 0);
+	ck_assert_int_eq(x[7], 1);
+	device_kernel_unload(dev, inc);
+}
+END_TEST
+
 /* What goes is no kernel's argument any more: parts, copies of parts, and whole allocations. */
 START_TEST(no_stale_arguments)
 {
@@ -1990,10 +2078,13 @@ int main(void)
 {
 	Suite *suite = suite_create("opencl");
 	TCase *t = tcase_create("all"), *much = tcase_create("compiles much");
+	TCase *found = tcase_create("discovery");
 
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(much, 120);
+	tcase_set_timeout(found, 120);
+	tcase_add_checked_fixture(found, setup, teardown);
 	tcase_set_tags(much, "long");
 	tcase_add_checked_fixture(much, setup, teardown);
 	tcase_add_test(t, lanes);
@@ -2011,8 +2102,14 @@ int main(void)
 	tcase_add_test(t, what_no_kernel_wrote_stays);
 	tcase_add_test(t, odd_ranges_that_overlap);
 	tcase_add_test(t, odd_ranges_go_back_as_far_as_written);
-	tcase_add_test(t, sub_devices);
-	tcase_add_test(t, too_many_sub_devices);
+	tcase_add_test(found, sub_devices);
+	tcase_add_test(found, too_many_sub_devices);
+	tcase_add_test(found, uneven_sub_devices);
+	tcase_add_test(found, sub_devices_of_one_size);
+	tcase_add_test(found, many_sub_devices_of_one_size);
+	tcase_add_test(found, more_devices_than_may_be);
+	tcase_add_test(found, no_sub_devices);
+	tcase_add_test(found, more_dimensions);
 	tcase_add_loop_test(t, arguments, 0, 2);
 	tcase_add_loop_test(t, results, 0, 2);
 	tcase_add_loop_test(t, several_on_a_lane, 0, 2);
@@ -2056,6 +2153,7 @@ int main(void)
 	tcase_add_loop_test(much, nobody_watches, 0, 2);
 	tcase_add_test(much, nobody_can_watch);
 	tcase_add_test(much, no_close_range);
+	suite_add_tcase(suite, found);
 	suite_add_tcase(suite, much);
 	return run_opencl(suite);
 }

@@ -40,10 +40,14 @@ static arax_kernel_fn *const functions[RO_KERNELS] = {
  * struct direct - a machine that calls
  * @spans:	into how many each launch is cut
  * @before:	called with each launch before it runs, or NULL
+ * @blind:	kernels see zeros in the place of their first range
+ * @most:	launches of a run that are done, or 0: all
  */
 struct direct {
 	struct ro_machine m;
 	uint64_t spans;
+	bool blind;
+	uint64_t most;
 	void (*before)(arax_kernel_fn *fn, const struct arax_launch *l);
 };
 
@@ -109,6 +113,10 @@ static int launch(struct ro_machine *m, enum ro_kernel k, const struct arax_grid
 			(char *)ranges[i].buffer->data + ranges[i].offset, ranges[i].length, 0, 1,
 		};
 	}
+	if (d->most && m->tasks >= d->most)
+		return 0;
+	if (d->blind)
+		r[0].data = fenced(r[0].length);
 	if (d->before) {
 		l.group_end = groups;
 		d->before(functions[k], &l);
@@ -120,6 +128,8 @@ static int launch(struct ro_machine *m, enum ro_kernel k, const struct arax_grid
 		l.group_end = groups * (i + 1) / s;
 		err = functions[k](&l);
 	}
+	if (d->blind)
+		unfence(r[0].data, r[0].length);
 	return err;
 }
 
@@ -137,7 +147,7 @@ static const struct trial {
 	{ { 2, 1 }, { 3, 1 }, { 64, 1 }, { 131, 1 } },
 	{ { 1, 1 }, { 3, 5 }, { 60, 2 }, { 61, 3 }, { 133, 7 } },
 	{ { 1, 2 }, { 2, 1 }, { 64, 2 }, { 67, 3 } },
-	{ { 1, 1 }, { 2, 1 }, { 3, 1 } },
+	{ { 1, 1 }, { 2, 1 }, { 3, 2 } },
 	{ { 1, 1 }, { 9, 2 }, { 4096, 1 }, { 4097, 5 } },
 	{ { 1, 1 }, { 31, 1 }, { 32, 1 }, { 33, 2 }, { 100, 1 } },
 	{ { 1, 3 }, { 10, 2 }, { 256, 5 }, { 3001, 4 } },
@@ -217,6 +227,77 @@ START_TEST(test_wrong_is_seen)
 	struct direct d = { .spans = 1 };
 
 	with(&d, ro_programs[_i], trials[_i][1], is_seen);
+}
+END_TEST
+
+static void is_wrong(struct direct *d, const struct ro_program *p, void *state)
+{
+	struct ro_verdict v = p->check(state);
+
+	ck_assert_msg(!ro_passes(&v), "%s: a wrong result passes: %g of %g", p->name, v.error,
+		      v.tolerance);
+	/* By far: by the tolerance of few steps chance should not tell. */
+	ck_assert_msg(v.error > 10 * v.tolerance, "%s: %g of %g", p->name, v.error, v.tolerance);
+}
+
+/* The first range of both hotspots, also where cells are so small that steps are shorter. */
+START_TEST(test_power_matters)
+{
+	static const char *const names[] = { "hotspot", "hotspot3d" };
+	static const struct trial more[] = {
+		{ 1, 1 }, { 1, 300 }, { 61, 3 }, { 128, 1 }, { 128, 20 }, { 512, 3 }, { 1100, 1 },
+	};
+
+	for (size_t t = 0; t < sizeof(more) / sizeof(more[0]); t++) {
+		struct direct d = { .spans = 1, .blind = true };
+
+		with(&d, ro_find(names[_i]), more[t], is_wrong);
+		d = (struct direct){ .spans = 1 };
+		with(&d, ro_find(names[_i]), more[t], is_right);
+	}
+}
+END_TEST
+
+/* Forces of all steps are written to one place: the last step's have to be new. */
+START_TEST(test_last_forces_are_seen)
+{
+	for (uint32_t steps = 2; steps <= 3; steps++) {
+		struct direct d = { .spans = 1, .most = 3 * (steps - 1) };
+
+		with(&d, ro_find("lavamd"), (struct trial){ 3, steps }, is_wrong);
+	}
+}
+END_TEST
+
+/* The last resample changes no estimate: any place, or a particle that is not the one drawn. */
+static void drawn_is_seen(struct direct *d, const struct ro_program *p, void *state)
+{
+	uint32_t steps = (uint32_t)d->m.tasks / 4, n = (uint32_t)(d->m.buffers[1].bytes / 4);
+	const uint32_t at[] = { 0, n / 2, n - 1 };
+	float *xy[] = { d->m.buffers[steps % 2 ? 3 : 1].data, d->m.buffers[steps % 2 ? 4 : 2].data };
+
+	is_right(d, p, state);
+	for (int i = 0; i < 6; i++) {
+		float *one = &xy[i % 2][at[i / 2]], was = *one;
+
+		*one = i < 3 ? was + 0.001f : -1000;
+		is_wrong(d, p, state);
+		*one = was;
+	}
+	for (int i = 0; i < 2; i++)
+		xy[i][0] = xy[i][n - 1];
+	is_wrong(d, p, state);
+}
+
+START_TEST(test_last_drawn_is_seen)
+{
+	static const struct trial sizes[] = { { 257, 1 }, { 3001, 2 }, { 20000, 5 } };
+
+	for (int i = 0; i < 3; i++) {
+		struct direct d = { .spans = 3 };
+
+		with(&d, ro_find("particlefilter"), sizes[i], drawn_is_seen);
+	}
 }
 END_TEST
 
@@ -477,6 +558,9 @@ int main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, test_right, 0, RO_PROGRAMS);
 	tcase_add_loop_test(t, test_wrong_is_seen, 0, RO_PROGRAMS);
+	tcase_add_loop_test(t, test_power_matters, 0, 2);
+	tcase_add_test(t, test_last_forces_are_seen);
+	tcase_add_test(t, test_last_drawn_is_seen);
 	tcase_add_test(t, test_nan_is_wrong);
 	tcase_add_loop_test(t, test_refusal, 0, RO_PROGRAMS);
 	tcase_add_loop_test(t, test_garbage, 0, RO_PROGRAMS);

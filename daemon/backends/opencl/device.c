@@ -278,10 +278,26 @@ static void find_driver(const struct opencl_device *d, char *file, size_t len)
 		 (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
 }
 
+/* Three dimensions are the least, but for custom devices; a driver tells of all of them or of none. */
+static void learn_items(struct opencl_device *d)
+{
+	cl_uint dims = 3, i;
+	size_t *sizes;
+
+	for (i = 0; i < 3; i++)
+		d->max_items[i] = 1;
+	cl.GetDeviceInfo(d->id, CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS, sizeof(dims), &dims, NULL);
+	sizes = dims ? calloc(dims, sizeof(*sizes)) : NULL;
+	if (sizes && !cl.GetDeviceInfo(d->id, CL_DEVICE_MAX_WORK_ITEM_SIZES, dims * sizeof(*sizes),
+				       sizes, NULL))
+		memcpy(d->max_items, sizes, (dims < 3 ? dims : 3) * sizeof(*sizes));
+	free(sizes);
+}
+
 static void learn(struct opencl_device *d)
 {
 	char name[256], version[128], driver[128], il[64], platform[128] = "", file[256];
-	cl_uint units = 1, align = 1024, dims = 3;
+	cl_uint units = 1, align = 1024;
 	cl_ulong bytes = 0, max_alloc = 0;
 	cl_bool unified = CL_FALSE;
 	cl_device_type type = 0;
@@ -296,18 +312,13 @@ static void learn(struct opencl_device *d)
 	platform[sizeof(platform) - 1] = '\0';
 	cl.GetDeviceInfo(d->id, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof(units), &units, NULL);
 	cl.GetDeviceInfo(d->id, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof(align), &align, NULL);
-	cl.GetDeviceInfo(d->id, CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS, sizeof(dims), &dims, NULL);
 	cl.GetDeviceInfo(d->id, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof(bytes), &bytes, NULL);
 	cl.GetDeviceInfo(d->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof(max_alloc), &max_alloc, NULL);
 	cl.GetDeviceInfo(d->id, CL_DEVICE_TYPE, sizeof(type), &type, NULL);
 	cl.GetDeviceInfo(d->id, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(unified), &unified, NULL);
 	cl.GetDeviceInfo(d->id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(d->max_group), &d->max_group,
 			 NULL);
-	for (size_t i = 0; i < 3; i++)
-		d->max_items[i] = 1;
-	if (dims == 3)	/* the least, but for custom devices */
-		cl.GetDeviceInfo(d->id, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof(d->max_items),
-				 d->max_items, NULL);
+	learn_items(d);
 	snprintf(d->name, sizeof(d->name), "opencl%u %.48s", d->index, name);
 	snprintf(d->make, sizeof(d->make), "%.40s, %u units", name, units);
 	find_driver(d, file, sizeof(file));

@@ -12,6 +12,7 @@
 static struct opencl_root *roots[OPENCL_MAX_DEVICES];
 static struct opencl_place places[OPENCL_MAX_DEVICES];
 static uint32_t nr_roots, nr_places;
+static bool told_full;
 
 const struct opencl_place *opencl_place(uint32_t index)
 {
@@ -30,34 +31,92 @@ void opencl_forget(void)
 	nr_places = 0;
 }
 
+/* Where units don't come out even, the first parts have one more each. */
+static cl_int by_counts(struct opencl_root *r, cl_uint units, cl_uint wanted)
+{
+	/* The end of the counts is a 0, and so is the end of it all. */
+	cl_device_partition_property how[OPENCL_MAX_DEVICES + 3] = { CL_DEVICE_PARTITION_BY_COUNTS };
+	cl_uint got = 0, i;
+	cl_int err;
+
+	for (i = 0; i < wanted; i++)
+		how[1 + i] = (cl_device_partition_property)(units / wanted + (i < units % wanted));
+	err = cl.CreateSubDevices(r->id, how, wanted, r->subs, &got);
+	if (!err)
+		r->nr_subs = got;
+	return err;
+}
+
+/* As many parts of one size as there are; those beyond @wanted, 7 units by 2 are 3, go back. */
+static cl_int equally(struct opencl_root *r, cl_uint units, cl_uint wanted)
+{
+	cl_device_partition_property how[] = {
+		CL_DEVICE_PARTITION_EQUALLY, (cl_device_partition_property)(units / wanted), 0,
+	};
+	cl_device_id *all;
+	cl_uint n = 0;
+	cl_int err = cl.CreateSubDevices(r->id, how, 0, NULL, &n);
+
+	if (err)
+		return err;
+	all = calloc(n ? n : 1, sizeof(*all));
+	if (!all)
+		return CL_OUT_OF_HOST_MEMORY;
+	err = cl.CreateSubDevices(r->id, how, n, all, &n);
+	while (!err && n > wanted)
+		cl.ReleaseDevice(all[--n]);
+	if (!err) {
+		memcpy(r->subs, all, n * sizeof(*all));
+		r->nr_subs = n;
+	}
+	free(all);
+	return err;
+}
+
 /*
- * Equal parts.  A device that has too few units, or can't be divided, is used
- * whole: what it computes is the same.
+ * A device that has too few units, or can't be divided, is used whole: what it computes is the
+ * same.
  */
 static void divide(struct opencl_root *r, const char *name)
 {
-	cl_device_partition_property how[] = { CL_DEVICE_PARTITION_EQUALLY, 0, 0 };
-	uint32_t wanted = opencl_options.sub_devices;
-	cl_uint units = 0, max = 0, got = 0;
-	cl_int err;
+	cl_uint wanted = opencl_options.sub_devices, units = 0, max = 0, used;
+	cl_int counts, equal;
 
+	if (!cl.CreateSubDevices || !cl.ReleaseDevice) {
+		opencl_log(ARAX_LOG_WARNING, "%s is not divided: libOpenCL is older than 1.2", name);
+		return;
+	}
 	cl.GetDeviceInfo(r->id, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof(units), &units, NULL);
 	cl.GetDeviceInfo(r->id, CL_DEVICE_PARTITION_MAX_SUB_DEVICES, sizeof(max), &max, NULL);
-	if (!cl.CreateSubDevices || !cl.ReleaseDevice || units < wanted || max < wanted) {
-		opencl_log(ARAX_LOG_WARNING, "%s is not divided: sub-devices = %u, it has %u units and allows %u",
+	if (units < wanted || max < wanted) {
+		opencl_log(ARAX_LOG_WARNING, "%s is not divided: sub-devices = %u, it has %u units and its driver allows %u parts: ask for fewer",
 			   name, wanted, units, max);
 		return;
 	}
-	how[1] = (cl_device_partition_property)(units / wanted);
-	err = cl.CreateSubDevices(r->id, how, OPENCL_MAX_DEVICES, r->subs, &got);
-	if (err || !got) {
-		opencl_log(ARAX_LOG_WARNING, "%s is not divided: %s", name, opencl_error_name(err));
+	counts = by_counts(r, units, wanted);
+	if (!counts && r->nr_subs)
+		return;
+	/* Not each driver knows counts. */
+	equal = equally(r, units, wanted);
+	if (equal || !r->nr_subs) {
+		opencl_log(ARAX_LOG_WARNING, "%s is not divided: its driver makes no %u parts by counts of units (%s) nor of %u units each (%s): try another number, or remove sub-devices",
+			   name, wanted, opencl_error_name(counts), units / wanted,
+			   opencl_error_name(equal));
 		return;
 	}
-	r->nr_subs = got;
-	/* 7 units by 2 are 3 parts of 2. */
-	while (r->nr_subs > wanted)
-		cl.ReleaseDevice(r->subs[--r->nr_subs]);
+	used = r->nr_subs * (units / wanted);
+	if (used < units)
+		opencl_log(ARAX_LOG_WARNING, "%s: %u of its %u units are not used: its driver makes parts of one size alone (%s): take sub-devices that divide %u",
+			   name, units - used, units, opencl_error_name(counts), units);
+}
+
+/* Once for all that follow, too. */
+static void say_full(const char *name)
+{
+	if (!told_full)
+		opencl_log(ARAX_LOG_WARNING, "%s, or parts of it, and whatever follows are left out: there are %u devices already: see the options platforms, devices, sub-devices",
+			   name, OPENCL_MAX_DEVICES);
+	told_full = true;
 }
 
 static int add_device(cl_platform_id platform, cl_device_id id)
@@ -77,8 +136,10 @@ static int add_device(cl_platform_id platform, cl_device_id id)
 			   available ? "can't compile" : "is not available");
 		return 0;
 	}
-	if (nr_places == OPENCL_MAX_DEVICES)
+	if (nr_places == OPENCL_MAX_DEVICES) {
+		say_full(name);
 		return 0;
+	}
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return -ENOMEM;
@@ -87,6 +148,8 @@ static int add_device(cl_platform_id platform, cl_device_id id)
 	r->id = id;
 	if (opencl_options.sub_devices > 1)
 		divide(r, name);
+	if (r->nr_subs > OPENCL_MAX_DEVICES - nr_places)
+		say_full(name);
 	for (uint32_t i = 0; i < r->nr_subs && nr_places < OPENCL_MAX_DEVICES; i++)
 		places[nr_places++] = (struct opencl_place){ r, r->subs[i] };
 	if (!r->nr_subs)
@@ -111,8 +174,10 @@ static int add_platform(cl_platform_id platform, cl_uint *seen)
 		opencl_log(ARAX_LOG_WARNING, "platform %s: %s", name, opencl_error_name(cerr));
 	if (cerr)
 		return 0;
-	if (n > OPENCL_MAX_DEVICES)
+	if (n > OPENCL_MAX_DEVICES) {
+		say_full(name);
 		n = OPENCL_MAX_DEVICES;
+	}
 	*seen += n;
 	for (cl_uint i = 0; !err && i < n; i++)
 		err = add_device(platform, ids[i]);
@@ -127,6 +192,7 @@ int opencl_find(char *why, uint32_t len)
 	int err = 0;
 
 	opencl_forget();
+	told_full = false;
 	cerr = cl.GetPlatformIDs(MAX_PLATFORMS, platforms, &n);
 	if (cerr || !n) {
 		snprintf(why, len, "no OpenCL driver: install one (Debian: pocl-opencl-icd): %s",
