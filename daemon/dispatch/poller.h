@@ -173,7 +173,6 @@ struct poller {
 	uint32_t last_context;		/* of this one's */
 	uint64_t company_until;		/* others' did lately */
 	uint32_t stays, stays_not;	/* of visitors, see visit.c */
-	uint64_t stay_again;		/* ticks: not before then, see let_others() */
 	uint32_t running;
 	struct lone lone;
 	const struct poller_device *last_handed;	/* NULL: the last task ran on this thread */

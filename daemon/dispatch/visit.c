@@ -23,12 +23,10 @@
 #define LOOKS		8
 /*
  * Who doesn't have it back by then shares the core with somebody who computes, and keeps all others
- * from the poller's work meanwhile: of all time only so large a part, and not much at once.
+ * from the poller's work meanwhile: as many visits then go without.
  */
 #define LOST_US		500u
-#define LOST_PART	128
-#define LOST_SAVED_US	2000u
-#define LOST_MOST_US	50000u
+#define LOST_NOT	1000
 
 /* As the poller does before it sleeps; false: there is something to be done. */
 static bool leave_asleep(struct poller *p)
@@ -61,27 +59,16 @@ static bool may_stay(struct poller *p)
 		p->stays_not--;
 		return false;
 	}
-	return p->now >= p->stay_again;
+	return true;
 }
 
 /* Whoever was woken may have to run on this very core.  False: so does somebody else. */
 static bool let_others(struct poller *p)
 {
-	uint64_t saved = LOST_PART * LOST_SAVED_US * p->ticks.per_us, most = LOST_MOST_US * p->ticks.per_us;
-	uint64_t now, lost;
-
 	sched_yield();
-	now = ticks_now(&p->ticks);
-	lost = now - p->now;
-	if (lost < LOST_US * p->ticks.per_us)
+	if (ticks_now(&p->ticks) - p->now < LOST_US * p->ticks.per_us)
 		return true;
-	/* A little may have been saved up: what is still to be waited for begins before now. */
-	if (p->stay_again + saved < now)
-		p->stay_again = now - saved;
-	/* Whoever stopped all of araxd wanted more than this core. */
-	if (lost > most)
-		lost = most;
-	p->stay_again += LOST_PART * lost;
+	p->stays_not = LOST_NOT;
 	return false;
 }
 
@@ -102,7 +89,7 @@ static void stay(struct poller *p)
 	}
 	if (n)
 		POLLER_COUNT(p, stayed);
-	p->stays = n || p->stay_again > p->now ? 0 : p->stays + 1;
+	p->stays = n || p->stays_not ? 0 : p->stays + 1;
 	if (p->stays == STAYS) {
 		p->stays = 0;
 		p->stays_not = STAYS_NOT;

@@ -673,28 +673,23 @@ END_TEST
  * awake for its next one do so again and again.
  */
 #define SHARED_TASKS	300u
-#define LOST_PART	128
 #define LANE_WAITS	32u
 
 START_TEST(a_core_with_others)
 {
 	struct program p = { 0 };
-	uint64_t began;
 	uint32_t i;
 
 	d = daemon_up_with("loop { inline_us = 0 } cpu { groups = { \"0\" } }");
 	watch_begin(daemon_dump);
 	program_open(&p);
 	__atomic_store_n(&cores_shared, 1, __ATOMIC_RELAXED);
-	began = monotonic_ns();
 	for (i = 0; i < SHARED_TASKS; i++) {
 		program_spin(&p, 200);
 		program_reap(&p, 0);
 	}
 	__atomic_store_n(&cores_shared, 0, __ATOMIC_RELAXED);
-	/* The first one is free, and what comes last is not paid for yet. */
-	ck_assert_uint_le(__atomic_load_n(&visitor_yields, __ATOMIC_RELAXED),
-			  2 + (monotonic_ns() - began) / (LOST_PART * SLICE_MS * 1000000ull));
+	ck_assert_uint_lt(__atomic_load_n(&visitor_yields, __ATOMIC_RELAXED), 5);
 	ck_assert_uint_le(__atomic_load_n(&lane_yields, __ATOMIC_RELAXED),
 			  SHARED_TASKS / LANE_WAITS + 1);
 	ck_assert_uint_gt(daemon_visits(d), 30);
