@@ -1811,6 +1811,34 @@ START_TEST(tasks_of_traces_count)
 }
 END_TEST
 
+/* What is no trace is not read until memory is gone. */
+START_TEST(lines_of_traces_have_an_end)
+{
+	const size_t most = 65536;
+	char *line = malloc(most + 2), path[64];
+	static const char task[] = "{ \"kernel\": \"k\", \"ranges\": [] }";
+	const char *text;
+
+	ck_assert_ptr_nonnull(line);
+	for (size_t more = 0; more < 2; more++) {
+		memset(line, ' ', most + more);
+		memcpy(line, task, sizeof(task) - 1);
+		line[most + more] = '\0';
+		text = simple("", "{ \"name\": \"d\" }", 1, trace_of(line, path));
+		error[0] = '\0';
+		ck_assert_int_eq(scenario_load(&sc, "test.json", text, strlen(text), NULL, error,
+					       sizeof(error)), more ? -E2BIG : 0);
+		unlink(path);
+		scenario_fini(&sc);
+	}
+	ck_assert_msg(strstr(error, ":1: a line has more than 65536 bytes"), "%s", error);
+	free(line);
+	text = simple("", "{ \"name\": \"d\" }", 1, "{ \"type\": \"trace\", \"file\": \"/tmp\" }");
+	ck_assert_int_eq(scenario_load(&sc, "test.json", text, strlen(text), NULL, error, sizeof(error)),
+			 -EISDIR);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("sim");
@@ -1874,6 +1902,7 @@ int main(void)
 	tcase_add_loop_test(t, a_plan_knows_sizes, 0, 3);
 	tcase_add_test(t, what_is_to_come_is_not_like_what_is_ready);
 	tcase_add_test(t, tasks_of_traces_count);
+	tcase_add_test(t, lines_of_traces_have_an_end);
 	tcase_add_loop_test(t, reads_traces, 0, sizeof(lines) / sizeof(lines[0]));
 	suite_add_tcase(suite, t);
 	sr = srunner_create(suite);
