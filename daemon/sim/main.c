@@ -26,7 +26,8 @@ static void usage(FILE *f)
 	      "  --plot FILE   an SVG of the devices' use and the tenants' shares\n"
 	      "  --on-lane     copy for a task only while it has a lane, as with debug.check_access\n"
 	      "  --ahead       copy inputs of tasks that wait for others, too, which araxd does not\n"
-	      "  --no-bound    leave out what no schedule could beat: it takes as long as a run\n"
+	      "  --no-bound    leave out what no schedule could beat: it takes about as long as a\n"
+	      "                run, or some seconds\n"
 	      "  --help, --version\n"
 	      "\n"
 	      "Exit status: 0 done, 1 failed, 2 wrong usage.\n", f);
