@@ -116,7 +116,7 @@ static int show(const struct scenario *sc, const struct arguments *a, const stru
 	json_t *report = report_json(sc, a->policy ? a->policy : sc->policy, r, bound);
 
 	if (a->json) {
-		json_dumpf(report, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(8));
+		json_dumpf(report, stdout, REPORT_JSON);
 		putchar('\n');
 	} else {
 		report_print(report, stdout);

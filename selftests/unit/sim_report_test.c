@@ -158,6 +158,24 @@ START_TEST(the_seed_is_exact)
 }
 END_TEST
 
+/* 1001 times 1234.567891 s: to the ns, of which an ms has six decimals. */
+START_TEST(times_are_exact)
+{
+	json_t *report = run("{ \"machine\": { \"devices\": [ { \"name\": \"d\", \"lanes\": 1 } ] }, \"tenants\": [ { \"name\": \"t\" } ],\n"
+			     "  \"kernels\": [ { \"name\": \"k\", \"cost\": { \"d\": { \"base_us\": 1234567.891 } } } ],\n"
+			     "  \"workload\": [ " STREAM("k", 1, 1001) " ] }");
+	char *text = json_dumps(report, REPORT_JSON);
+
+	ck_assert_double_eq(number(report, "makespan_ms"), 1235802.458891);
+	ck_assert_msg(strstr(text, "\"makespan_ms\": 1235802.458891,"), "%s", text);
+	printed(report, "makespan     1235802.459 ms\n");
+	printed(report, "mean 1235802.459 ms, p50 1235802.459, p99 1235802.459, max 1235802.459\n");
+	free(text);
+	json_decref(report);
+	scenario_fini(&sc);
+}
+END_TEST
+
 #define TENANTS	1000u
 
 /* However many there are: people want to see whom it went well with, and whom not. */
@@ -199,6 +217,7 @@ int main(void)
 	tcase_add_test(t, who_lost_tasks_has_no_turnaround);
 	tcase_add_test(t, what_is_lost_is_no_capacity_and_no_rerun);
 	tcase_add_test(t, the_seed_is_exact);
+	tcase_add_test(t, times_are_exact);
 	tcase_add_test(t, of_many_tenants_those_at_the_ends);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
