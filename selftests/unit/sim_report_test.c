@@ -176,6 +176,31 @@ START_TEST(times_are_exact)
 }
 END_TEST
 
+/* A name may have what ends an XML section; no parser takes that as it is. */
+START_TEST(a_picture_is_xml)
+{
+	json_t *report = run("{ \"name\": \"<&\", \"machine\": { \"devices\": [ { \"name\": \"d\" } ] }, \"tenants\": [ { \"name\": \"a]]>b\" } ],\n"
+			     "  \"kernels\": [ " KERNEL("k", "d") " ], \"workload\": [ " STREAM("k", 1, 1) " ] }");
+	struct sim_options o = { 0 };
+	struct sim_result r;
+	char error[512] = "", *text = NULL;
+	size_t bytes;
+	FILE *f = open_memstream(&text, &bytes);
+
+	json_decref(report);
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(sim_run(&sc, &o, &r, error, sizeof(error)), 0);
+	ck_assert_int_eq(report_plot(&sc, &r, f), 0);
+	fclose(f);
+	ck_assert_ptr_nonnull(strstr(text, ">&lt;&amp;: use of each device"));
+	ck_assert_ptr_nonnull(strstr(text, ">a]]&gt;b</text>"));
+	ck_assert_ptr_null(strstr(text, "]]>"));
+	free(text);
+	sim_result_fini(&r);
+	scenario_fini(&sc);
+}
+END_TEST
+
 #define TENANTS	1000u
 
 /* However many there are: people want to see whom it went well with, and whom not. */
@@ -218,6 +243,7 @@ int main(void)
 	tcase_add_test(t, what_is_lost_is_no_capacity_and_no_rerun);
 	tcase_add_test(t, the_seed_is_exact);
 	tcase_add_test(t, times_are_exact);
+	tcase_add_test(t, a_picture_is_xml);
 	tcase_add_test(t, of_many_tenants_those_at_the_ends);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
