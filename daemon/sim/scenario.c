@@ -317,6 +317,9 @@ static void read_kernel(struct build *b, json_t *obj)
 	if (!b->r.err && scenario_kernel(sc, k.name) != SIM_ANY)
 		reader_fail(&b->r, -EINVAL, "name", "'%s' is here twice: one entry has all costs",
 			    k.name);
+	if (!strcmp(k.name, TRACE_HOST))
+		reader_fail(&b->r, -EINVAL, "name", "\"%s\" is what traces call the program's own accesses: give the kernel another name",
+			    TRACE_HOST);
 	costs = json_object_get(obj, "cost");
 	if (!json_is_object(costs) || !json_object_size(costs))
 		reader_fail(&b->r, -EINVAL, "cost", "must be an object with a cost for each kind of device that has the kernel");

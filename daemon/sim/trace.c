@@ -155,7 +155,7 @@ int trace_line(const struct scenario *sc, struct sim_app *a, void *names, const 
 	}
 	reader_keys(&r, obj, known);
 	reader_string(&r, obj, "kernel", name, sizeof(name), NULL);
-	kernel = strcmp(name, "host") ? scenario_kernel(sc, name) : SIM_HOST;
+	kernel = strcmp(name, TRACE_HOST) ? scenario_kernel(sc, name) : SIM_HOST;
 	if (!r.err && kernel == SIM_ANY)
 		reader_fail(&r, -EINVAL, "kernel", "'%s' has no cost: add it to the scenario's kernels",
 			    name);

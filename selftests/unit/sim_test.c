@@ -1295,6 +1295,7 @@ static const struct {
 	{ "\"name\": \"n\"", "\"nmae\": \"n\"", "nmae: no such key; there are name, seed", 2 },
 	{ "\"name\": \"n\"", "\"name\": 5", "name: must be a string of 1 to 47", 2 },
 	{ "\"name\": \"n\"", "\"name\": \"\\t\"", "not printable", 2 },
+	{ "{ \"name\": \"k\"", "{ \"name\": \"host\"", "name: \"host\" is what traces call", 6 },
 	{ "\"seed\": 1", "\"seed\": -1", "seed: -1 is not within 0", 2 },
 	{ "\"seed\": 1", "\"seed\": 1.5", "seed: must be a whole number", 2 },
 	{ "\"policy\": \"eft\"", "\"policy\": \"best\"", "policy: no such policy: best; there are eft, fair, rr,", 2 },
