@@ -652,7 +652,8 @@ static void read_work_entry(struct build *b, json_t *obj)
 			a = &b->sc->work.apps[k];
 			a->tenant = first + (uint32_t)((i + a->tenant) % tenants);
 			a->pin = spread ? k % b->sc->nr_devices : pin;
-			if (!app_done(a) || (path && dag_priorities(b->sc, a)))
+			/* Very many are small. */
+			if (!app_done(a) || !app_trim(a) || (path && dag_priorities(b->sc, a)))
 				reader_fail(&b->r, -ENOMEM, NULL, "out of memory");
 			b->nr_tasks += a->nr_tasks;
 		}

@@ -1023,6 +1023,17 @@ START_TEST(failures_are_counted)
 END_TEST
 
 /* A tenant of short kernels ends while the other one's only kernel runs: both had a device of two. */
+/* What is made task by task keeps no room for more: there may be a million programs. */
+START_TEST(programs_have_no_more_than_they_need)
+{
+	load(simple("", "{ \"name\": \"d\" }", 1, STREAM(1, 3, 1, "")));
+	ck_assert_uint_eq(sc.work.apps[0].size_tasks, 3);
+	ck_assert_uint_eq(sc.work.apps[0].size_ranges, 3);
+	ck_assert_uint_eq(sc.work.apps[0].size_buffers, 1);
+	scenario_fini(&sc);
+}
+END_TEST
+
 START_TEST(shares_count_what_runs)
 {
 	load("{ \"machine\": { \"devices\": [ { \"name\": \"d\", \"count\": 2, \"lanes\": 1 } ] },\n"
@@ -1876,6 +1887,7 @@ int main(void)
 	tcase_add_loop_test(t, a_seed_is_a_run, 0, POLICIES);
 	tcase_add_test(t, a_seed_is_a_run_on_many_devices);
 	tcase_add_loop_test(t, failures_are_counted, 0, 3 * POLICIES);
+	tcase_add_test(t, programs_have_no_more_than_they_need);
 	tcase_add_test(t, shares_count_what_runs);
 	tcase_add_test(t, what_only_a_lost_device_had_is_lost);
 	tcase_add_test(t, many_programs_of_a_tenant_are_quick);
