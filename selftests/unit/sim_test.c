@@ -1023,6 +1023,39 @@ START_TEST(failures_are_counted)
 END_TEST
 
 /* A tenant of short kernels ends while the other one's only kernel runs: both had a device of two. */
+static void keep_run(void *arg, const struct sim_seen *seen)
+{
+	struct sim_seen *of = arg;
+
+	of[seen->task] = *seen;
+}
+
+/* Who fails by one seed is not who is quick by another one. */
+START_TEST(failures_are_no_run_times)
+{
+	static struct sim_seen failing[64], varying[64];
+	const uint64_t seed = 5;
+	uint32_t alike = 0;
+
+	load(simple("", "{ \"name\": \"d\", \"lanes\": 1 }", 1, STREAM(64, 1, 1, "")));
+	ck_assert(sc.work.apps[0].nr_tasks == 64);
+	sc.fail = 0.5;
+	sc.seed = seed;
+	run_watched(keep_run, failing);
+	sim_result_fini(&result);
+	sc.fail = 0;
+	sc.jitter = 0.5;
+	sc.seed = seed + 1;
+	run_watched(keep_run, varying);
+	for (uint32_t i = 0; i < 64; i++)
+		alike += (failing[i].result != 0) == (varying[i].end_ns - varying[i].start_ns < MS);
+	ck_assert_uint_ge(alike, 12);
+	ck_assert_uint_le(alike, 52);
+	sim_result_fini(&result);
+	scenario_fini(&sc);
+}
+END_TEST
+
 /* What is made task by task keeps no room for more: there may be a million programs. */
 START_TEST(programs_have_no_more_than_they_need)
 {
@@ -1887,6 +1920,7 @@ int main(void)
 	tcase_add_loop_test(t, a_seed_is_a_run, 0, POLICIES);
 	tcase_add_test(t, a_seed_is_a_run_on_many_devices);
 	tcase_add_loop_test(t, failures_are_counted, 0, 3 * POLICIES);
+	tcase_add_test(t, failures_are_no_run_times);
 	tcase_add_test(t, programs_have_no_more_than_they_need);
 	tcase_add_test(t, shares_count_what_runs);
 	tcase_add_test(t, what_only_a_lost_device_had_is_lost);
