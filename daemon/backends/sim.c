@@ -171,7 +171,9 @@ static bool count(const char *text, uint64_t least, uint64_t most, uint64_t *out
 {
 	double v;
 
-	if (!number(text, (double)least, (double)most, &v) || v != (double)(uint64_t)v) {
+	/* strtod() takes more than digits. */
+	if (text[strspn(text, "0123456789")] ||
+	    !number(text, (double)least, (double)most, &v) || v != (double)(uint64_t)v) {
 		reason_set("want a whole number from %llu to %llu, without a suffix",
 			   (unsigned long long)least, (unsigned long long)most);
 		return false;

@@ -7,6 +7,10 @@
  * task where it is cheapest, is a bound from below, and the best prices give T itself.  They
  * are searched for: the chain's by golden section, the kinds' for two of them at a time.  With
  * two kinds in all the best are found, with more the bound may be a little low, but never wrong.
+ *
+ * Of more than two kinds there are many pairs.  Where there are so many loads that to look at all
+ * of them each time took longer than to run them, the prices are searched for with some of them:
+ * whatever the prices, what all of the work costs by them is a bound.
  */
 #include "daemon/sim/area.h"
 
@@ -18,6 +22,8 @@
 #define GOLDEN	0.6180339887498949
 /* Each leaves GOLDEN of where the best may be. */
 #define STEPS	28
+/* Products that the kinds' prices may take where there are many of them. */
+#define MANY	5e7
 
 bool area_init(struct area *a, const struct scenario *sc)
 {
@@ -96,12 +102,18 @@ uint32_t area_load(struct area *a, const struct sim_task *t, bool chain)
 	return a->nr - 1;
 }
 
+/* One of a->stride, by chance: loads may come in turns. */
+static uint32_t step_from(const struct area *a, uint32_t i)
+{
+	return a->stride > 1 ? 1 + (uint32_t)(rng_mix(i) % (2ull * a->stride - 1)) : 1;
+}
+
 /* What all of the work costs. */
 static double cost_of_all(const struct area *a)
 {
 	double sum = 0;
 
-	for (uint32_t i = 0; i < a->nr; i++) {
+	for (uint32_t i = 0; i < a->nr; i += step_from(a, i)) {
 		const struct load *l = &a->loads[i];
 		double least = DBL_MAX;
 
@@ -171,12 +183,18 @@ static uint32_t rounds_of(const struct area *a, uint32_t *kinds)
 	return *kinds > 2 ? 4 : 1;
 }
 
-double area_effort(const struct area *a)
+/* Of the kinds' prices. */
+static double effort_of_kinds(const struct area *a)
 {
 	uint32_t kinds, rounds = rounds_of(a, &kinds);
 	double pairs = kinds * (kinds - 1.0) / 2;
 
-	return (1 + rounds * pairs * STEPS) * STEPS * a->nr * kinds;
+	return (1 + rounds * pairs * STEPS) * a->nr * kinds;
+}
+
+double area_effort(const struct area *a)
+{
+	return effort_of_kinds(a) * STEPS;
 }
 
 /* The kinds' prices, if all of them together have @all. */
@@ -212,11 +230,18 @@ static double with_chain(struct search *s, double part)
 double area_least_ns(struct area *a, const double *count, bool chain)
 {
 	struct search s = { .a = a, .at = with_chain };
-	double best, value;
+	double best, value, effort = effort_of_kinds(a);
+	uint32_t kinds;
 
 	a->count = count;
 	a->chain_price = 0;
+	a->stride = !chain && rounds_of(a, &kinds) > 1 && effort > MANY ?
+		    1 + (uint32_t)(effort / MANY) : 1;
 	best = best_of_kinds(a, 1);
+	if (a->stride > 1) {
+		a->stride = 1;
+		best = cost_of_all(a);
+	}
 	if (!chain)
 		return best;
 	value = climb(&s);

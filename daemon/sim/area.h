@@ -39,6 +39,7 @@ struct area {
 	double devices[SIM_MAX_KINDS];
 	double price[SIM_MAX_KINDS], chain_price;
 	const double *count;		/* of each load, while it is solved */
+	uint32_t stride;		/* one of so many loads is looked at */
 };
 
 bool area_init(struct area *a, const struct scenario *sc);

@@ -324,8 +324,8 @@ static int mixed_run(struct mixed *m, const struct scenario *sc, struct sim_boun
 	area = area_least_ns(&m->area, counts_at(m, 0, 0), false);
 	for (uint32_t h = 0; h < m->nr_heads; h++)
 		for (uint32_t t = 0; t < m->nr_tails; t++) {
-			double ns = area_least_ns(&m->area, counts_at(m, h, t),
-						  effort <= EFFORT_MOST);
+			double ns = effort <= EFFORT_MOST ?
+				    area_least_ns(&m->area, counts_at(m, h, t), true) : area;
 
 			/* Where there is no such task nothing has to come before or after it. */
 			ns += ns > 0 ? m->heads[h] + m->tails[t] : 0;

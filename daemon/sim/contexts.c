@@ -103,12 +103,15 @@ static void put_in_order(struct sim_app *a)
 			a->tasks[i].after_ns = a->tasks[i - 1].after_ns;
 }
 
-/* A program arrives with its first task, not when those of others do. */
-static void arrive(struct sim_app *a)
+/*
+ * A program arrives with its first task, not when those of others do.  The trace begins at @least:
+ * whoever recorded it may have done so long after the clock's zero.
+ */
+static void arrive(struct sim_app *a, uint64_t least)
 {
 	uint64_t first = a->nr_tasks ? a->tasks[0].after_ns : 0;
 
-	a->arrive_ns += first;
+	a->arrive_ns += a->nr_tasks ? first - least : 0;
 	for (uint32_t i = 0; i < a->nr_tasks; i++)
 		a->tasks[i].after_ns -= first;
 	for (uint32_t i = 0; i < a->nr_hows; i++) {
@@ -143,6 +146,7 @@ static void name_rest(struct sim_app *a)
 bool contexts_split(struct workload *w)
 {
 	uint32_t i = w->nr - 1;
+	uint64_t least = UINT64_MAX;
 	struct sim_app all;
 	bool ok = true;
 
@@ -154,10 +158,13 @@ bool contexts_split(struct workload *w)
 		ok = split(w, &all);
 		app_fini(&all);
 	}
-	for (; i < w->nr; i++) {
-		put_in_order(&w->apps[i]);
-		arrive(&w->apps[i]);
+	for (uint32_t k = i; k < w->nr; k++) {
+		put_in_order(&w->apps[k]);
+		if (w->apps[k].nr_tasks && w->apps[k].tasks[0].after_ns < least)
+			least = w->apps[k].tasks[0].after_ns;
 	}
+	for (; i < w->nr; i++)
+		arrive(&w->apps[i], least);
 	return ok;
 }
 

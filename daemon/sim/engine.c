@@ -314,8 +314,8 @@ void task_end(struct run *run, int result)
 			const struct sim_kernel *k = &sim->sc->kernels[run->task->kernel];
 
 			used = run->alone_ns * k->cost[run->device->conf->kind].demand;
+			sim->r->tenants[a->conf->tenant].tasks++;
 		}
-		sim->r->tenants[a->conf->tenant].tasks++;
 		sched_finish(sim->sched, node, sim->now - run->start_ns, !result && !run->ran_ns);
 		if (run->ran_ns)
 			sched_observe(sim->sched, sched_kernel_key(node), run->device->index,

@@ -35,6 +35,7 @@ struct sim_device_result {
  * @used_ns:	of devices' capacity, with that of devices that were lost
  * @shared_ns:	the same, until the first tenant had ended all of its applications; of kernels
  *		that still ran then the part that they had had
+ * @tasks:	that ran to their end; of who has none nothing was due
  */
 struct sim_tenant_result {
 	double used_ns, shared_ns;

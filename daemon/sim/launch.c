@@ -113,9 +113,9 @@ double run_used(const struct run *run)
 	       share_had(&run->device->compute, &run->job, run->alone_ns, run->sim->now);
 }
 
-static uint64_t draw(const struct run *run, uint64_t what)
+static uint64_t draw(const struct run *run, uint64_t seed)
 {
-	return rng_hash(run->sim->sc->seed + what, run->app->index,
+	return rng_hash(seed, run->app->index,
 			(uint64_t)(run->task - run->app->conf->tasks));
 }
 
@@ -127,7 +127,7 @@ static void compute(struct run *run)
 
 	run->alone_ns = scenario_cost_ns(sc, run->task->kernel, d->conf->kind, run->task->work);
 	if (sc->jitter > 0)
-		run->alone_ns *= 1 + sc->jitter * (2 * rng_unit(draw(run, 1)) - 1);
+		run->alone_ns *= 1 + sc->jitter * (2 * rng_unit(draw(run, sc->seed + 1)) - 1);
 	run->start_ns = run->sim->now;
 	run->running = true;
 	device_book(d);
@@ -196,7 +196,9 @@ static void device_fire(void *arg, struct event *e)
 	device_book(d);
 	while ((j = share_pop(&d->compute, sim->now))) {
 		struct run *run = owner_of(j, struct run, job);
-		bool failed = sim->sc->fail > 0 && rng_unit(draw(run, 2)) < sim->sc->fail;
+		/* No other seed's run times: seeds are below 2^63. */
+		bool failed = sim->sc->fail > 0 &&
+			      rng_unit(draw(run, ~sim->sc->seed)) < sim->sc->fail;
 
 		run->running = false;
 		sim->r->devices[d->index].tasks++;

@@ -26,7 +26,8 @@ static void usage(FILE *f)
 	      "  --plot FILE   an SVG of the devices' use and the tenants' shares\n"
 	      "  --on-lane     copy for a task only while it has a lane, as with debug.check_access\n"
 	      "  --ahead       copy inputs of tasks that wait for others, too, which araxd does not\n"
-	      "  --no-bound    leave out what no schedule could beat: it takes as long as a run\n"
+	      "  --no-bound    leave out what no schedule could beat: it takes about as long as a\n"
+	      "                run, or some seconds\n"
 	      "  --help, --version\n"
 	      "\n"
 	      "Exit status: 0 done, 1 failed, 2 wrong usage.\n", f);
@@ -115,7 +116,7 @@ static int show(const struct scenario *sc, const struct arguments *a, const stru
 	json_t *report = report_json(sc, a->policy ? a->policy : sc->policy, r, bound);
 
 	if (a->json) {
-		json_dumpf(report, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(8));
+		json_dumpf(report, stdout, REPORT_JSON);
 		putchar('\n');
 	} else {
 		report_print(report, stdout);

@@ -21,6 +21,8 @@ static void text(FILE *f, double x, double y, const char *anchor, const char *s)
 			fputs("&lt;", f);
 		else if (*s == '&')
 			fputs("&amp;", f);
+		else if (*s == '>')
+			fputs("&gt;", f);
 		else
 			fputc(*s, f);
 	}

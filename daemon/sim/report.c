@@ -9,19 +9,10 @@
 /* Of more devices than this the text shows the first ones, of more tenants those at the ends. */
 #define ROWS	16u
 
-static json_t *number(double v)
-{
-	double scale;
-
-	if (v == 0 || !isfinite(v))
-		return json_real(0);
-	scale = pow(10, 5 - floor(log10(fabs(v))));
-	return json_real(round(v * scale) / scale);
-}
-
+/* As it is: times are to the ns, by which runs are compared. */
 static void set(json_t *o, const char *key, double v)
 {
-	json_object_set_new(o, key, number(v));
+	json_object_set_new(o, key, json_real(isfinite(v) ? v : 0));
 }
 
 static void count(json_t *o, const char *key, uint64_t v)

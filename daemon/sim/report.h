@@ -8,6 +8,9 @@
 
 #include "daemon/sim/engine.h"
 
+/* How it is written: what has a ns as a ms is exact to 10^9 ms, and 0.1 is 0.1. */
+#define REPORT_JSON	(JSON_INDENT(1) | JSON_REAL_PRECISION(15))
+
 /* A new object; NULL: no memory.  @bound may be NULL. */
 json_t *report_json(const struct scenario *sc, const char *policy, const struct sim_result *r,
 		    const struct sim_bound *bound);

@@ -32,7 +32,7 @@ struct build {
 	struct reader r;
 	struct rng rng;
 	uint64_t nr_tasks;
-	json_t *names;			/* that were given so far */
+	json_t *names;			/* what was made so far, by name: see remember() */
 };
 
 double scenario_cost_ns(const struct scenario *sc, uint32_t kernel, uint32_t kind, uint64_t work)
@@ -49,14 +49,6 @@ uint32_t scenario_kernel(const struct scenario *sc, const char *name)
 {
 	for (uint32_t i = 0; i < sc->nr_kernels; i++)
 		if (!strcmp(sc->kernels[i].name, name))
-			return i;
-	return SIM_ANY;
-}
-
-uint32_t scenario_tenant(const struct scenario *sc, const char *name)
-{
-	for (uint32_t i = 0; i < sc->nr_tenants; i++)
-		if (!strcmp(sc->tenants[i].name, name))
 			return i;
 	return SIM_ANY;
 }
@@ -87,17 +79,49 @@ static void number_name(char *out, const char *name, uint64_t count, uint32_t i)
 		snprintf(out, SIM_NAME, "%.*s%u", SIM_NAME - NUMBER, name, i);
 }
 
-/* Whoever names one means just that: it is the only one of its @sort that is called so. */
-static void take_name(struct build *b, char sort, const char *name)
+/* By @key @nr things from @first on are found. */
+static void remember(struct build *b, const char *key, uint32_t first, uint64_t nr)
 {
-	char text[SIM_NAME + 1];
+	if (json_object_set_new(b->names, key, json_integer((json_int_t)((uint64_t)first << 32 | nr))))
+		reader_fail(&b->r, -ENOMEM, NULL, "out of memory");
+}
 
-	snprintf(text, sizeof(text), "%c%s", sort, name);
-	if (json_object_get(b->names, text))
+/* Whoever names one means just that: it is the only one of its @sort that is called so. */
+static void take_name(struct build *b, char sort, const char *name, uint32_t index)
+{
+	char key[SIM_NAME + 2];
+
+	snprintf(key, sizeof(key), "%c=%s", sort, name);
+	if (json_object_get(b->names, key))
 		reader_fail(&b->r, -EINVAL, "name", "'%s' is here twice: give one of them another name",
 			    name);
-	else if (json_object_set_new(b->names, text, json_true()))
-		reader_fail(&b->r, -ENOMEM, NULL, "out of memory");
+	else
+		remember(b, key, index, 1);
+}
+
+/* What an entry with a count is named stands for all that were made of it, and no others. */
+static void take_entry(struct build *b, char sort, const char *name, uint32_t first, uint64_t count)
+{
+	char key[SIM_NAME + 2];
+
+	snprintf(key, sizeof(key), "%c*%s", sort, name);
+	if (count > 1 && !b->r.err)
+		remember(b, key, first, count);
+}
+
+/* The first that @name stands for, and how many. */
+static uint32_t find_named(const struct build *b, char sort, const char *name, uint32_t *count)
+{
+	char key[SIM_NAME + 2];
+	json_t *known;
+
+	snprintf(key, sizeof(key), "%c=%s", sort, name);
+	known = json_object_get(b->names, key);
+	snprintf(key, sizeof(key), "%c*%s", sort, name);
+	if (!known)
+		known = json_object_get(b->names, key);
+	*count = (uint32_t)json_integer_value(known);
+	return known ? (uint32_t)((uint64_t)json_integer_value(known) >> 32) : SIM_ANY;
 }
 
 /* ------------------------------------------------------------------ */
@@ -125,34 +149,12 @@ static void read_link(struct build *b, json_t *obj)
 	if (!links)
 		return;
 	sc->links = links;
+	take_entry(b, 'l', name, sc->nr_links, count);
 	for (uint32_t i = 0; i < count; i++) {
 		number_name(l.name, name, count, i);
-		take_name(b, 'l', l.name);
+		take_name(b, 'l', l.name, sc->nr_links);
 		links[sc->nr_links++] = l;
 	}
-}
-
-/* The first link of that name, and how many were made of it. */
-static uint32_t find_link(const struct scenario *sc, const char *name, uint32_t *count)
-{
-	char first[SIM_NAME];
-
-	*count = 1;
-	for (uint32_t i = 0; i < sc->nr_links; i++)
-		if (!strcmp(sc->links[i].name, name))
-			return i;
-	number_name(first, name, 2, 0);
-	for (uint32_t i = 0; i < sc->nr_links; i++) {
-		if (strcmp(sc->links[i].name, first))
-			continue;
-		for (*count = 0; i + *count < sc->nr_links; ++*count) {
-			number_name(first, name, 2, *count);
-			if (strcmp(sc->links[i + *count].name, first))
-				break;
-		}
-		return i;
-	}
-	return SIM_ANY;
 }
 
 static uint32_t find_kind(const struct scenario *sc, const char *name)
@@ -224,7 +226,7 @@ static void read_device(struct build *b, json_t *obj)
 	count = reader_count(&b->r, obj, "count", 1, SIM_MAX_DEVICES, 1);
 	d.lanes = (uint32_t)reader_count(&b->r, obj, "lanes", 1, SIM_MAX_LANES, 4);
 	if (*link) {
-		first = find_link(sc, link, &links);
+		first = find_named(b, 'l', link, &links);
 		if (first == SIM_ANY)
 			reader_fail(&b->r, -EINVAL, "link", "no link is named '%s': add it to machine.links",
 				    link);
@@ -247,7 +249,7 @@ static void read_device(struct build *b, json_t *obj)
 	sc->devices = devices;
 	for (uint32_t i = 0; i < count; i++) {
 		number_name(d.name, name, count, i);
-		take_name(b, 'd', d.name);
+		take_name(b, 'd', d.name, sc->nr_devices + i);
 		if (!strcmp(d.name, SPREAD))
 			reader_fail(&b->r, -EINVAL, "name", "\"%s\" is what a pin says for all devices in turn: give the device another name",
 				    SPREAD);
@@ -315,6 +317,9 @@ static void read_kernel(struct build *b, json_t *obj)
 	if (!b->r.err && scenario_kernel(sc, k.name) != SIM_ANY)
 		reader_fail(&b->r, -EINVAL, "name", "'%s' is here twice: one entry has all costs",
 			    k.name);
+	if (!strcmp(k.name, TRACE_HOST))
+		reader_fail(&b->r, -EINVAL, "name", "\"%s\" is what traces call the program's own accesses: give the kernel another name",
+			    TRACE_HOST);
 	costs = json_object_get(obj, "cost");
 	if (!json_is_object(costs) || !json_object_size(costs))
 		reader_fail(&b->r, -EINVAL, "cost", "must be an object with a cost for each kind of device that has the kernel");
@@ -359,56 +364,16 @@ static void read_tenant(struct build *b, json_t *obj)
 	if (!tenants)
 		return;
 	sc->tenants = tenants;
+	take_entry(b, 't', name, sc->nr_tenants, count);
 	for (uint32_t i = 0; i < count; i++) {
 		number_name(t.name, name, count, i);
-		take_name(b, 't', t.name);
+		take_name(b, 't', t.name, sc->nr_tenants);
 		tenants[sc->nr_tenants++] = t;
 	}
 }
 
 /* ------------------------------------------------------------------ */
 /* Workload                                                            */
-
-/* Those of one entry in the scenario have names that differ in the number only. */
-static uint32_t look_for_tenants(const struct scenario *sc, const char *name, uint32_t *count)
-{
-	uint32_t first = scenario_tenant(sc, name);
-	char text[SIM_NAME];
-
-	*count = 1;
-	if (first != SIM_ANY)
-		return first;
-	number_name(text, name, 2, 0);
-	first = scenario_tenant(sc, text);
-	if (first == SIM_ANY)
-		return first;
-	for (; first + *count < sc->nr_tenants; ++*count) {
-		number_name(text, name, 2, *count);
-		if (strcmp(sc->tenants[first + *count].name, text))
-			break;
-	}
-	return first;
-}
-
-/* As many entries may name as many tenants: each name is looked for once. */
-static uint32_t find_tenants(struct build *b, const char *name, uint32_t *count)
-{
-	char key[SIM_NAME + 1];
-	uint32_t first;
-	json_t *known;
-
-	snprintf(key, sizeof(key), "w%s", name);
-	known = json_object_get(b->names, key);
-	if (known) {
-		*count = (uint32_t)json_integer_value(known);
-		return (uint32_t)(json_integer_value(known) >> 32);
-	}
-	first = look_for_tenants(b->sc, name, count);
-	if (first != SIM_ANY &&
-	    json_object_set_new(b->names, key, json_integer((json_int_t)first << 32 | *count)))
-		reader_fail(&b->r, -ENOMEM, NULL, "out of memory");
-	return first;
-}
 
 static void read_kernel_names(struct build *b, json_t *obj, struct generate *g)
 {
@@ -643,7 +608,7 @@ static void read_work_entry(struct build *b, json_t *obj)
 		return;
 	read_shape(b, obj, type, &g);
 	reader_string(&b->r, obj, "tenant", tenant, sizeof(tenant), b->sc->tenants[0].name);
-	first = find_tenants(b, tenant, &tenants);
+	first = find_named(b, 't', tenant, &tenants);
 	if (!b->r.err && first == SIM_ANY)
 		reader_fail(&b->r, -EINVAL, "tenant", "'%s' is none: add it to tenants", tenant);
 	apps = reader_count(&b->r, obj, "apps", 1, 1u << 20, 1);
@@ -687,7 +652,8 @@ static void read_work_entry(struct build *b, json_t *obj)
 			a = &b->sc->work.apps[k];
 			a->tenant = first + (uint32_t)((i + a->tenant) % tenants);
 			a->pin = spread ? k % b->sc->nr_devices : pin;
-			if (!app_done(a) || (path && dag_priorities(b->sc, a)))
+			/* Very many are small. */
+			if (!app_done(a) || !app_trim(a) || (path && dag_priorities(b->sc, a)))
 				reader_fail(&b->r, -ENOMEM, NULL, "out of memory");
 			b->nr_tasks += a->nr_tasks;
 		}

@@ -105,6 +105,5 @@ double scenario_cost_ns(const struct scenario *sc, uint32_t kernel, uint32_t kin
 
 /* Index of a kernel, or SIM_ANY. */
 uint32_t scenario_kernel(const struct scenario *sc, const char *name);
-uint32_t scenario_tenant(const struct scenario *sc, const char *name);
 
 #endif /* SIM_SCENARIO_H */

@@ -15,6 +15,11 @@
 
 #define MAX_BYTES	(1ull << 48)
 #define US		1e3	/* ns */
+/*
+ * Bytes of a line, without its end.  With all ranges and the longest names it has less than a
+ * quarter of that, and of what is no trace, and has no lines, that is all that is kept.
+ */
+#define MAX_LINE	65536u
 
 /*
  * Index of what is called so, among names of its @kind; @nr: of those that there are, of which a
@@ -150,7 +155,7 @@ int trace_line(const struct scenario *sc, struct sim_app *a, void *names, const 
 	}
 	reader_keys(&r, obj, known);
 	reader_string(&r, obj, "kernel", name, sizeof(name), NULL);
-	kernel = strcmp(name, "host") ? scenario_kernel(sc, name) : SIM_HOST;
+	kernel = strcmp(name, TRACE_HOST) ? scenario_kernel(sc, name) : SIM_HOST;
 	if (!r.err && kernel == SIM_ANY)
 		reader_fail(&r, -EINVAL, "kernel", "'%s' has no cost: add it to the scenario's kernels",
 			    name);
@@ -235,27 +240,46 @@ static int check_tenants(const struct sim_app *a, const char *path, char *error,
 	return err;
 }
 
+/* Its bytes, MAX_LINE + 1 if they are more than may be, or -1: there are no more, or ferror(). */
+static ssize_t read_line(FILE *f, char *text)
+{
+	size_t n = 0;
+	int c;
+
+	while ((c = getc_unlocked(f)) != EOF && c != '\n') {
+		if (n == MAX_LINE)
+			return MAX_LINE + 1;
+		text[n++] = (char)c;
+	}
+	text[n] = '\0';
+	return ferror(f) || (c == EOF && !n) ? -1 : (ssize_t)n;
+}
+
 int trace_load(const struct scenario *sc, struct sim_app *a, const char *path, char *error,
 	       size_t len)
 {
 	FILE *f = fopen(path, "re");
 	json_t *names = json_object();
-	size_t size = 0;
-	char *text = NULL;
+	char *text = malloc(MAX_LINE + 1);
 	ssize_t n;
 	int err = 0, line = 0;
 
-	if (!f || !names) {
+	if (!f || !names || !text) {
 		err = f ? -ENOMEM : -errno;
 		snprintf(error, len, "%s: %s", path, strerror(-err));
 	}
-	while (!err && (n = getline(&text, &size, f)) >= 0) {
+	while (!err && (n = read_line(f, text)) >= 0) {
 		line++;
-		if (n && text[strspn(text, " \t\r\n")])
+		if (n > MAX_LINE) {
+			err = -E2BIG;
+			snprintf(error, len, "%s:%d: a line has more than %u bytes: it is one task's, with %u ranges at most",
+				 path, line, MAX_LINE, ARAX_MAX_RANGES);
+		} else if (n && text[strspn(text, " \t\r\n")]) {
 			err = trace_line(sc, a, names, path, line, text, (size_t)n, error, len);
+		}
 	}
-	if (!err && ferror(f)) {
-		err = -errno;
+	if (!err && !feof(f)) {
+		err = errno ? -errno : -EIO;
 		snprintf(error, len, "%s: %s", path, strerror(-err));
 	}
 	if (!err && !a->nr_tasks) {

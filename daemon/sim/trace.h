@@ -27,6 +27,9 @@
 
 #include "daemon/sim/scenario.h"
 
+/* Instead of a kernel's name. */
+#define TRACE_HOST	"host"
+
 /* Adds its tasks to @a.  0, -EINVAL, -E2BIG, -ENOMEM or why it can't be read. */
 int trace_load(const struct scenario *sc, struct sim_app *a, const char *path, char *error,
 	       size_t len);

@@ -44,6 +44,8 @@ static const struct {
 } values[] = {
 	{ "devices", "8", 0 }, { "devices", "0", -EINVAL }, { "devices", "257", -EINVAL },
 	{ "devices", "two", -EINVAL }, { "devices", "1.5", -EINVAL }, { "devices", "", -EINVAL },
+	{ "devices", "0x2", -EINVAL }, { "devices", "2e0", -EINVAL }, { "devices", " 2", -EINVAL },
+	{ "devices", "+2", -EINVAL }, { "devices", "2.0", -EINVAL },
 	{ "lanes", "64", 0 }, { "lanes", "65", -EINVAL },
 	{ "links", "256", 0 }, { "links", "0", -EINVAL },
 	{ "memory", "1048576", 0 }, { "memory", "1000", -EINVAL },

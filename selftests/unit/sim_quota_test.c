@@ -116,6 +116,7 @@ START_TEST(more_than_all_of_it_fails)
 	ck_assert_uint_eq(result.canceled, 2);
 	ck_assert_uint_eq(result.completed, 2);
 	ck_assert_int_eq(seen[0][0].result, -EDQUOT);
+	ck_assert_uint_eq(result.tenants[0].tasks, 2);
 	over();
 	/* Nobody else's is limited. */
 	run(NULL, "0.0015", LANES(2), "1", STREAM(2, 2, 2, ", \"tenant\": \"u\""));

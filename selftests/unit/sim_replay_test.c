@@ -227,12 +227,16 @@ START_TEST(arrivals_are_of_their_context)
 {
 	makespan(K(CONTEXT(1) ", \"submit_us\": 5000", X) K(CONTEXT(2) ", \"submit_us\": 1000", X)
 		 K(CONTEXT(1) ", \"submit_us\": 4000", Y), "");
-	ck_assert_uint_eq(seen[0][0].start_ns, 5 * MS);
-	ck_assert_uint_eq(seen[0][1].start_ns, 5 * MS);
-	ck_assert_uint_eq(seen[1][0].start_ns, MS);
+	/* The first one of all is where the trace begins. */
+	ck_assert_uint_eq(seen[0][0].start_ns, 4 * MS);
+	ck_assert_uint_eq(seen[0][1].start_ns, 4 * MS);
+	ck_assert_uint_eq(seen[1][0].start_ns, 0);
 	/* Who comes later has not waited till then. */
-	ck_assert_uint_eq(sc.work.apps[0].arrive_ns, 5 * MS);
-	ck_assert_uint_eq(sc.work.apps[1].arrive_ns, MS);
+	ck_assert_uint_eq(sc.work.apps[0].arrive_ns, 4 * MS);
+	ck_assert_uint_eq(sc.work.apps[1].arrive_ns, 0);
+	over();
+	ck_assert_uint_eq(makespan(K(", \"submit_us\": 5000000", X) K(", \"submit_us\": 5003000, \"unblock_us\": 5004000", ""),
+				   ", \"arrive_ms\": 2"), 7 * MS);
 	over();
 }
 END_TEST
@@ -373,11 +377,12 @@ END_TEST
 /* What has none of it is as it was, and takes no memory for it. */
 START_TEST(old_traces_are_read)
 {
-	makespan("{\"kernel\": \"k\", \"work\": 1, \"submit_us\": 2, \"ranges\": [[\"x\", 0, 4, \"out\"]]}\n"
+	makespan("{\"kernel\": \"k\", \"ranges\": []}\n"
+		 "{\"kernel\": \"k\", \"work\": 1, \"submit_us\": 2, \"ranges\": [[\"x\", 0, 4, \"out\"]]}\n"
 		 "{\"kernel\": \"k\", \"work\": 1, \"submit_us\": 1, \"sync\": true, \"ranges\": [[3, 0, 4, \"in\"]]}\n", "");
 	ck_assert_ptr_null(sc.work.apps[0].hows);
 	ck_assert_uint_eq(sc.work.nr, 1);
-	ck_assert_uint_eq(seen[0][1].start_ns, 2 * US);
+	ck_assert_uint_eq(seen[0][2].start_ns, 2 * US);
 	over();
 }
 END_TEST

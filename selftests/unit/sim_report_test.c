@@ -158,6 +158,49 @@ START_TEST(the_seed_is_exact)
 }
 END_TEST
 
+/* 1001 times 1234.567891 s: to the ns, of which an ms has six decimals. */
+START_TEST(times_are_exact)
+{
+	json_t *report = run("{ \"machine\": { \"devices\": [ { \"name\": \"d\", \"lanes\": 1 } ] }, \"tenants\": [ { \"name\": \"t\" } ],\n"
+			     "  \"kernels\": [ { \"name\": \"k\", \"cost\": { \"d\": { \"base_us\": 1234567.891 } } } ],\n"
+			     "  \"workload\": [ " STREAM("k", 1, 1001) " ] }");
+	char *text = json_dumps(report, REPORT_JSON);
+
+	ck_assert_double_eq(number(report, "makespan_ms"), 1235802.458891);
+	ck_assert_msg(strstr(text, "\"makespan_ms\": 1235802.458891,"), "%s", text);
+	printed(report, "makespan     1235802.459 ms\n");
+	printed(report, "mean 1235802.459 ms, p50 1235802.459, p99 1235802.459, max 1235802.459\n");
+	free(text);
+	json_decref(report);
+	scenario_fini(&sc);
+}
+END_TEST
+
+/* A name may have what ends an XML section; no parser takes that as it is. */
+START_TEST(a_picture_is_xml)
+{
+	json_t *report = run("{ \"name\": \"<&\", \"machine\": { \"devices\": [ { \"name\": \"d\" } ] }, \"tenants\": [ { \"name\": \"a]]>b\" } ],\n"
+			     "  \"kernels\": [ " KERNEL("k", "d") " ], \"workload\": [ " STREAM("k", 1, 1) " ] }");
+	struct sim_options o = { 0 };
+	struct sim_result r;
+	char error[512] = "", *text = NULL;
+	size_t bytes;
+	FILE *f = open_memstream(&text, &bytes);
+
+	json_decref(report);
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(sim_run(&sc, &o, &r, error, sizeof(error)), 0);
+	ck_assert_int_eq(report_plot(&sc, &r, f), 0);
+	fclose(f);
+	ck_assert_ptr_nonnull(strstr(text, ">&lt;&amp;: use of each device"));
+	ck_assert_ptr_nonnull(strstr(text, ">a]]&gt;b</text>"));
+	ck_assert_ptr_null(strstr(text, "]]>"));
+	free(text);
+	sim_result_fini(&r);
+	scenario_fini(&sc);
+}
+END_TEST
+
 #define TENANTS	1000u
 
 /* However many there are: people want to see whom it went well with, and whom not. */
@@ -199,6 +242,8 @@ int main(void)
 	tcase_add_test(t, who_lost_tasks_has_no_turnaround);
 	tcase_add_test(t, what_is_lost_is_no_capacity_and_no_rerun);
 	tcase_add_test(t, the_seed_is_exact);
+	tcase_add_test(t, times_are_exact);
+	tcase_add_test(t, a_picture_is_xml);
 	tcase_add_test(t, of_many_tenants_those_at_the_ends);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

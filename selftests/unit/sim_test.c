@@ -1023,6 +1023,50 @@ START_TEST(failures_are_counted)
 END_TEST
 
 /* A tenant of short kernels ends while the other one's only kernel runs: both had a device of two. */
+static void keep_run(void *arg, const struct sim_seen *seen)
+{
+	struct sim_seen *of = arg;
+
+	of[seen->task] = *seen;
+}
+
+/* Who fails by one seed is not who is quick by another one. */
+START_TEST(failures_are_no_run_times)
+{
+	static struct sim_seen failing[64], varying[64];
+	const uint64_t seed = 5;
+	uint32_t alike = 0;
+
+	load(simple("", "{ \"name\": \"d\", \"lanes\": 1 }", 1, STREAM(64, 1, 1, "")));
+	ck_assert(sc.work.apps[0].nr_tasks == 64);
+	sc.fail = 0.5;
+	sc.seed = seed;
+	run_watched(keep_run, failing);
+	sim_result_fini(&result);
+	sc.fail = 0;
+	sc.jitter = 0.5;
+	sc.seed = seed + 1;
+	run_watched(keep_run, varying);
+	for (uint32_t i = 0; i < 64; i++)
+		alike += (failing[i].result != 0) == (varying[i].end_ns - varying[i].start_ns < MS);
+	ck_assert_uint_ge(alike, 12);
+	ck_assert_uint_le(alike, 52);
+	sim_result_fini(&result);
+	scenario_fini(&sc);
+}
+END_TEST
+
+/* What is made task by task keeps no room for more: there may be a million programs. */
+START_TEST(programs_have_no_more_than_they_need)
+{
+	load(simple("", "{ \"name\": \"d\" }", 1, STREAM(1, 3, 1, "")));
+	ck_assert_uint_eq(sc.work.apps[0].size_tasks, 3);
+	ck_assert_uint_eq(sc.work.apps[0].size_ranges, 3);
+	ck_assert_uint_eq(sc.work.apps[0].size_buffers, 1);
+	scenario_fini(&sc);
+}
+END_TEST
+
 START_TEST(shares_count_what_runs)
 {
 	load("{ \"machine\": { \"devices\": [ { \"name\": \"d\", \"count\": 2, \"lanes\": 1 } ] },\n"
@@ -1295,6 +1339,7 @@ static const struct {
 	{ "\"name\": \"n\"", "\"nmae\": \"n\"", "nmae: no such key; there are name, seed", 2 },
 	{ "\"name\": \"n\"", "\"name\": 5", "name: must be a string of 1 to 47", 2 },
 	{ "\"name\": \"n\"", "\"name\": \"\\t\"", "not printable", 2 },
+	{ "{ \"name\": \"k\"", "{ \"name\": \"host\"", "name: \"host\" is what traces call", 6 },
 	{ "\"seed\": 1", "\"seed\": -1", "seed: -1 is not within 0", 2 },
 	{ "\"seed\": 1", "\"seed\": 1.5", "seed: must be a whole number", 2 },
 	{ "\"policy\": \"eft\"", "\"policy\": \"best\"", "policy: no such policy: best; there are eft, fair, rr,", 2 },
@@ -1410,10 +1455,10 @@ START_TEST(takes_names_that_differ)
 }
 END_TEST
 
-/* Each name is looked for once, and found by all of the entries. */
+/* A name is found without a look at the others: else it would take a quarter of a minute. */
 START_TEST(takes_many_for_many)
 {
-	const uint32_t nr = 16384;
+	const uint32_t nr = 65536;
 	size_t size = 512 + nr * 128ul, n;
 	char *text = malloc(size);
 
@@ -1422,15 +1467,43 @@ START_TEST(takes_many_for_many)
 			     "{ \"machine\": { \"devices\": [ { \"name\": \"d\" } ] }, \"tenants\": [ { \"name\": \"t\", \"count\": %u } ], \"kernels\": [ { \"name\": \"k\", \"cost\": { \"d\": { \"base_us\": 1 } } } ], \"workload\": [", nr);
 	for (uint32_t i = 0; i < nr; i++)
 		n += (size_t)snprintf(text + n, size - n,
-				      "%c{\"type\":\"streams\",\"tenant\":\"t\",\"width\":1,\"length\":1,\"kernels\":[\"k\"],\"work\":1,\"mb\":1}",
-				      i ? ',' : ' ');
+				      "%c{\"type\":\"streams\",\"tenant\":\"t%u\",\"width\":1,\"length\":1,\"kernels\":[\"k\"],\"work\":1,\"mb\":1}",
+				      i ? ',' : ' ', i);
 	snprintf(text + n, size - n, "]}");
 	load(text);
 	ck_assert_uint_eq(sc.work.nr, nr);
 	for (uint32_t i = 0; i < nr; i++)
-		ck_assert_uint_eq(sc.work.apps[i].tenant, 0);
+		ck_assert_uint_eq(sc.work.apps[i].tenant, i);
 	scenario_fini(&sc);
 	free(text);
+}
+END_TEST
+
+/* An entry's name stands for what was made of it; what another one calls so is the other's. */
+START_TEST(a_name_is_of_its_entry_alone)
+{
+	static const char machine[] =
+		"{ \"machine\": { \"links\": [ { \"name\": \"pcie\", \"count\": 2, \"gb_per_s\": 12 }, { \"name\": \"pcie2\", \"gb_per_s\": 1 } ],\n"
+		"  \"devices\": [ { \"name\": \"g\", \"count\": 3, \"link\": \"pcie\", \"memory_gb\": 1 }, { \"name\": \"h\", \"link\": \"pcie2\", \"memory_gb\": 1 } ] },\n"
+		"  \"kernels\": [ { \"name\": \"k\", \"cost\": { \"g\": { \"base_us\": 1 } } } ],\n"
+		"  \"tenants\": [ { \"name\": \"t\", \"count\": 2 }, { \"name\": \"t2\" }, { \"name\": \"u0\" }, { \"name\": \"u1\" } ],\n"
+		"  \"workload\": [ { \"tenant\": \"%s\", \"apps\": 3, \"type\": \"streams\", \"width\": 1, \"length\": 1, \"kernels\": [ \"k\" ], \"work\": 1, \"mb\": 1 } ] }";
+	char text[sizeof(machine)];
+
+	snprintf(text, sizeof(text), machine, "t");
+	load(text);
+	ck_assert_uint_eq(sc.devices[0].link, 0);
+	ck_assert_uint_eq(sc.devices[1].link, 0);
+	ck_assert_uint_eq(sc.devices[2].link, 1);
+	ck_assert_uint_eq(sc.devices[3].link, 2);
+	ck_assert_uint_eq(sc.work.apps[1].tenant, 1);
+	ck_assert_uint_eq(sc.work.apps[2].tenant, 0);
+	scenario_fini(&sc);
+	/* Two that were never one. */
+	snprintf(text, sizeof(text), machine, "u");
+	ck_assert_int_eq(scenario_load(&sc, "test.json", text, strlen(text), NULL, error, sizeof(error)),
+			 -EINVAL);
+	ck_assert_msg(strstr(error, "'u' is none"), "%s", error);
 }
 END_TEST
 
@@ -1783,6 +1856,34 @@ START_TEST(tasks_of_traces_count)
 }
 END_TEST
 
+/* What is no trace is not read until memory is gone. */
+START_TEST(lines_of_traces_have_an_end)
+{
+	const size_t most = 65536;
+	char *line = malloc(most + 2), path[64];
+	static const char task[] = "{ \"kernel\": \"k\", \"ranges\": [] }";
+	const char *text;
+
+	ck_assert_ptr_nonnull(line);
+	for (size_t more = 0; more < 2; more++) {
+		memset(line, ' ', most + more);
+		memcpy(line, task, sizeof(task) - 1);
+		line[most + more] = '\0';
+		text = simple("", "{ \"name\": \"d\" }", 1, trace_of(line, path));
+		error[0] = '\0';
+		ck_assert_int_eq(scenario_load(&sc, "test.json", text, strlen(text), NULL, error,
+					       sizeof(error)), more ? -E2BIG : 0);
+		unlink(path);
+		scenario_fini(&sc);
+	}
+	ck_assert_msg(strstr(error, ":1: a line has more than 65536 bytes"), "%s", error);
+	free(line);
+	text = simple("", "{ \"name\": \"d\" }", 1, "{ \"type\": \"trace\", \"file\": \"/tmp\" }");
+	ck_assert_int_eq(scenario_load(&sc, "test.json", text, strlen(text), NULL, error, sizeof(error)),
+			 -EISDIR);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("sim");
@@ -1819,6 +1920,8 @@ int main(void)
 	tcase_add_loop_test(t, a_seed_is_a_run, 0, POLICIES);
 	tcase_add_test(t, a_seed_is_a_run_on_many_devices);
 	tcase_add_loop_test(t, failures_are_counted, 0, 3 * POLICIES);
+	tcase_add_test(t, failures_are_no_run_times);
+	tcase_add_test(t, programs_have_no_more_than_they_need);
 	tcase_add_test(t, shares_count_what_runs);
 	tcase_add_test(t, what_only_a_lost_device_had_is_lost);
 	tcase_add_test(t, many_programs_of_a_tenant_are_quick);
@@ -1831,6 +1934,7 @@ int main(void)
 	tcase_add_loop_test(t, nothing_beats_its_bound, 0, POLICIES);
 	tcase_add_test(t, takes_names_that_differ);
 	tcase_add_test(t, takes_many_for_many);
+	tcase_add_test(t, a_name_is_of_its_entry_alone);
 	tcase_add_test(t, takes_what_is_right);
 	tcase_add_loop_test(t, refuses, 0, sizeof(bad) / sizeof(bad[0]));
 #ifndef __SANITIZE_ADDRESS__
@@ -1845,6 +1949,7 @@ int main(void)
 	tcase_add_loop_test(t, a_plan_knows_sizes, 0, 3);
 	tcase_add_test(t, what_is_to_come_is_not_like_what_is_ready);
 	tcase_add_test(t, tasks_of_traces_count);
+	tcase_add_test(t, lines_of_traces_have_an_end);
 	tcase_add_loop_test(t, reads_traces, 0, sizeof(lines) / sizeof(lines[0]));
 	suite_add_tcase(suite, t);
 	sr = srunner_create(suite);
