@@ -15,9 +15,11 @@
 
 #define LOOKS		16	/* between two times that others on this core come first */
 #define CROWD_YIELDS	16	/* between two looks whether there are any */
-/* One of them computes: so many waits are short. */
+#define CROWDS		2	/* looks in a row that are believed */
+/* One of them computes: so many waits are short, and twice as many each time that it still does. */
 #define LOST_NS		200000u
 #define LOST_WAITS	32
+#define LOST_DOUBLED	5
 
 void await_init(struct runner *r)
 {
@@ -70,28 +72,30 @@ bool await_on(uint64_t now, uint64_t began, uint64_t *since, uint32_t wake_ns, b
 static bool await_on_core(struct lane *lane)
 {
 	const struct runner *r = lane->runner;
-	uint32_t wake = atomic_load_explicit(&r->wake_ns, memory_order_relaxed), yields = 0;
+	uint32_t wake = atomic_load_explicit(&r->wake_ns, memory_order_relaxed), yields = 0, crowds = 0;
 	uint64_t began = now_ns(), since = began, now = began, before;
 	int i;
 
 	while (await_on(now, began, &since, wake, more_to_come(r))) {
 		for (i = 0; i < LOOKS; i++) {
-			if (has_come(lane))
+			if (has_come(lane)) {
+				lane->losses = yields ? 0 : lane->losses;
 				return true;
+			}
 			relax();
 		}
-		if (!(yields++ % CROWD_YIELDS) && crowd_is_there()) {
-			/* It may be somebody who was just woken, and is about to wait again. */
-			if (awake_for(has_come, lane))
-				return true;
-			if (crowd_is_there())
+		/* Once it may be somebody who was just woken, and is about to wait again. */
+		if (!(yields++ % CROWD_YIELDS)) {
+			crowds = crowd_is_there() ? crowds + 1 : 0;
+			if (crowds == CROWDS)
 				break;
 		}
 		before = now_ns();
 		sched_yield();
 		now = now_ns();
 		if (now - before > LOST_NS) {
-			lane->lost_waits = LOST_WAITS;
+			lane->lost_waits = LOST_WAITS << lane->losses;
+			lane->losses += lane->losses < LOST_DOUBLED;
 			break;
 		}
 	}

@@ -32,7 +32,7 @@ struct lane {
 	uint64_t handed_ns;		/* when it was handed something in its sleep; 0: it was not */
 	_Atomic uint32_t submitted;	/* counts tasks: seen without the lock */
 	uint32_t taken;			/* of them; by its thread */
-	uint32_t lost_waits;		/* its thread's alone: see await.c */
+	uint32_t lost_waits, losses;	/* its thread's alone: see await.c */
 	int32_t results[RUNNER_LATE];	/* of those that are done, by ticket; its thread's alone */
 	struct worker *kept;		/* its thread's alone; see pool_keep_for() */
 };
