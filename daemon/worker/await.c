@@ -18,8 +18,8 @@
 #define CROWDS		2	/* looks in a row that are believed */
 /* One of them computes: so many waits are short, and twice as many each time that it still does. */
 #define LOST_NS		200000u
-#define LOST_WAITS	32
-#define LOST_DOUBLED	5
+#define LOST_WAITS	8
+#define LOST_DOUBLED	7
 
 void await_init(struct runner *r)
 {

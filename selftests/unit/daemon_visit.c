@@ -673,7 +673,7 @@ END_TEST
  * awake for its next one do so again and again.
  */
 #define SHARED_TASKS	300u
-#define LANE_WAITS	32u
+#define LANE_WAITS	8u
 
 START_TEST(a_core_with_others)
 {
@@ -691,7 +691,7 @@ START_TEST(a_core_with_others)
 	__atomic_store_n(&cores_shared, 0, __ATOMIC_RELAXED);
 	ck_assert_uint_lt(__atomic_load_n(&visitor_yields, __ATOMIC_RELAXED), 5);
 	ck_assert_uint_le(__atomic_load_n(&lane_yields, __ATOMIC_RELAXED),
-			  1 + SHARED_TASKS / LANE_WAITS / 2);
+			  1 + SHARED_TASKS / LANE_WAITS / 4);
 	ck_assert_uint_gt(daemon_visits(d), 30);
 	client_close(&p.c);
 	watch_end();
