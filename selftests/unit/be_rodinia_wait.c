@@ -26,8 +26,9 @@ int arax_open(struct arax **ax, const struct arax_options *options)
 	return 0;
 }
 
-void arax_close(struct arax *ax)
+int arax_close(struct arax *ax)
 {
+	return 0;
 }
 
 int arax_queue_create(struct arax *ax, uint32_t flags, int priority, struct arax_queue **queue)
