@@ -493,7 +493,7 @@ static bool await_folder(struct tenants *t, bool missing)
 
 	if (wait && !t->away_ns) {
 		t->away_ns = monotonic_ns();
-		log_warn("the folder of saved limits is gone: they are taken back unless it comes again",
+		log_warn("the folder of saved limits is gone, or has fewer: they are taken back unless they come again",
 			 log_str("folder", t->folder.path), log_u64("ms", TENANTS_GRACE_MS));
 	}
 	if (!wait)
@@ -511,9 +511,13 @@ static bool read_again(struct tenants *t, bool at_once)
 
 	folder_watch(&t->folder);
 	err = saved_read(&now, t->folder.path, on_error, NULL);
-	/* Who replaces it may make the folder first, and its files then. */
-	missing = err == -ENOENT || (!err && !now.count && (another || t->away_ns));
-	if (await_folder(t, missing && !at_once)) {
+	/* Who replaces it may make the folder first, and its files then, one by one. */
+	another |= t->away_ns != 0;
+	missing = err == -ENOENT || (!err && now.count < t->saved.count && another);
+	/* As long as some can't be read nobody knows what is missing. */
+	if (err && err != -ENOENT) {
+		t->away_ns = another ? monotonic_ns() : 0;
+	} else if (await_folder(t, missing && !at_once)) {
 		saved_free(&now);
 		return false;
 	}

@@ -608,7 +608,7 @@ START_TEST(folder_is_away)
 	wait = tenants_event_paced(t);
 	ck_assert_int_gt(wait, TENANTS_GRACE_MS - 5000);
 	ck_assert_int_le(wait, TENANTS_GRACE_MS);
-	logged("the folder of saved limits is gone");
+	logged("the folder of saved limits is gone, or has fewer");
 	expect("");
 	ck_assert_uint_eq(tenants_in_force(t), 1);
 	/* They hold for what appears as well. */
@@ -644,6 +644,49 @@ START_TEST(folder_is_away)
 	ck_assert_int_eq(tenants_event_paced(t), TENANTS_CHECK_MS);
 	expect("/a 1=max;/a 2=max;");
 	ck_assert_uint_eq(tenants_in_force(t), 0);
+}
+END_TEST
+
+/* Nor has one fewer limits as long as its files come. */
+START_TEST(folder_comes_file_by_file)
+{
+	char old[128];
+
+	snprintf(old, sizeof(old), "%s.old", files);
+	make("/a");
+	make("/b");
+	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
+	be_write(files, "2.conf", "tenant /b { tasks.max = 6 }\n");
+	create();
+	expect("/a 1=5;/b 1=6;");
+	ck_assert_int_eq(rename(files, old), 0);
+	ck_assert_int_eq(mkdir(files, 0755), 0);
+	tenants_event(t);
+	expect("");
+	be_write(files, "1.conf", "tenant /a { tasks.max = 7 }\n");
+	tenants_event(t);
+	expect("");
+	ck_assert_uint_eq(tenants_in_force(t), 2);
+	if (_i) {
+		/* One that can't be read is no other case, and no reason to look all the time. */
+		be_write(files, "2.conf", "tenant /b { tasks.max = ");
+		ahead_ms += TENANTS_GRACE_MS;
+		ck_assert_int_gt(tenants_event_paced(t), TENANTS_GRACE_MS - 5000);
+		expect("");
+		be_write(files, "2.conf", "");
+		tenants_event(t);
+		expect("");
+	}
+	if (_i == 2) {
+		/* Then there are fewer. */
+		ahead_ms += TENANTS_GRACE_MS;
+		tenants_event(t);
+		expect("/b 1=max;/a 1=7;");
+		return;
+	}
+	be_write(files, "2.conf", "tenant /b { tasks.max = 8 }\n");
+	tenants_event(t);
+	expect("/a 1=7;/b 1=8;");
 }
 END_TEST
 
@@ -813,6 +856,7 @@ int main(void)
 	tcase_add_loop_test(tc, folder_by_another_path, 0, 5);
 	tcase_add_loop_test(tc, folder_is_replaced, 0, 2);
 	tcase_add_loop_test(tc, folder_is_away, 0, 3);
+	tcase_add_loop_test(tc, folder_comes_file_by_file, 0, 3);
 	tcase_add_test(tc, folder_is_empty);
 	tcase_add_loop_test(tc, no_grace_at_reload, 0, 2);
 	tcase_add_test(tc, folder_above_is_replaced);
