@@ -79,9 +79,11 @@ static void round_outward(struct memory_extent *e)
 static void add_one(struct memory_extent *e, uint64_t start, uint64_t end)
 {
 	/* One may be cut in two until they are one again. */
-	if (e->dirty.nr + 2 > lost_most(e->buffer) || !intervals_room(&e->dirty, 2))
+	if (!intervals_room(&e->dirty, 2))
 		round_outward(e);
 	intervals_set(&e->dirty, start, end, FOREVER, DIRTY_BEFORE);
+	if (e->dirty.nr > lost_most(e->buffer))
+		round_outward(e);
 }
 
 /* (locked) What of start..end is dirty in @e. */

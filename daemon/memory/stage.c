@@ -343,9 +343,15 @@ static int set_rows(struct memory *m, const struct memory_range *r, struct memor
 static int wrote(struct memory *m, const struct memory_range *r, struct memory_extent *keep)
 {
 	const struct look l = look_rows(r->buffer, r);
-	int err = look_clear_rows(&l, r, keep, true);
+	/* Of a kernel that failed nobody is to have anything, and what was lost of that stays so. */
+	int err = look_clear_rows(&l, r, keep, keep != NULL);
 
-	return err || !keep ? err : set_rows(m, r, keep);
+	if (!err && keep)
+		err = set_rows(m, r, keep);
+	/* Nor of one whose rows can't be told from others': all are to read the same there. */
+	if (err && keep)
+		look_clear_rows(&l, r, NULL, false);
+	return err;
 }
 
 /*

@@ -366,6 +366,33 @@ START_TEST(a_loss_cut_into_many_pieces)
 }
 END_TEST
 
+/*
+ * A task writes rows of which some were good on its device, and some are lost, in too many pieces.  Whatever
+ * comes of it, nobody reads on that device what the host has not.
+ */
+START_TEST(rows_good_and_lost)
+{
+	const uint64_t bytes = 8192, half = bytes / 2;
+	struct memory_range rows, one;
+
+	start(bytes);
+	ck_assert_int_eq(run(0, range(ARAX_OUT, 0, half, 0, 1), 'a', 0), 0);
+	ck_assert_int_eq(run(0, range(ARAX_OUT, 0, half, 0, 1), 'h', -ENODEV), -ENODEV);
+	ck_assert_int_eq(run(1, range(ARAX_OUT, half, half, 0, 1), 'g', 0), 0);
+	expect(half, half, 'g');
+	rows = range(ARAX_OUT, 4, 4, 8, bytes / 8);
+	ck_assert_int_eq(run(1, rows, 'c', _i ? -EFAULT : 0), _i ? -EFAULT : -ENOMEM);
+	for (uint64_t at = half; at < bytes; at += 4) {
+		one = range(ARAX_IN, at, 4, 0, 1);
+		ck_assert_int_eq(memory_enter(m, 1, 0, &one, 1, 1, nobody), 0);
+		ck_assert_mem_eq((void *)(uintptr_t)one.address, host + at, 4);
+		ck_assert_int_eq(memory_leave(m, 1, 0, &one, 1, 0), 0);
+		memory_settle(m, 1, &one, 1, 1);
+	}
+	finish();
+}
+END_TEST
+
 /* What two devices lost of a buffer, time and again, is one buffer's. */
 START_TEST(devices_are_lost_time_and_again)
 {
@@ -473,6 +500,7 @@ TCase *lost_case(void)
 	tcase_add_loop_test(c, many_pieces_are_rounded, 0, 8);
 	tcase_add_test(c, rows_are_not_rounded);
 	tcase_add_test(c, a_loss_cut_into_many_pieces);
+	tcase_add_loop_test(c, rows_good_and_lost, 0, 2);
 	tcase_add_test(c, devices_are_lost_time_and_again);
 	tcase_add_test(c, pieces_are_as_a_map_has_them);
 	return c;
