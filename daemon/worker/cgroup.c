@@ -67,36 +67,44 @@ static bool kill_all(int dir)
 	return !write_at(dir, "cgroup.kill", "1");
 }
 
-/* What was killed needs a moment until it is gone. */
-static void remove_cgroup(int dir, const char *name)
+static void kill_old(const char *name, uint64_t until)
+{
+	int dir = openat(top, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (dir < 0)
+		return;
+	kill_all(dir);
+	close(dir);
+}
+
+static void remove_killed(const char *name, uint64_t until)
 {
 	bool gone;
 
-	kill_all(dir);
-	for (int i = 0; !(gone = removed(name)) && errno == EBUSY && i < END_LOOKS; i++)
+	while (!(gone = removed(name)) && errno == EBUSY && now_ns() < until)
 		usleep(1000);
 	if (!gone)
 		say_not_removed(name);
 }
 
-/* An araxd that was killed left them. */
-static void remove_old(void)
+static void each_old(void (*each)(const char *name, uint64_t until), uint64_t until)
 {
-	int fd = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), dir;
+	int fd = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *list = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *e;
 
-	while (list && (e = readdir(list))) {
-		if (strncmp(e->d_name, PREFIX, strlen(PREFIX)))
-			continue;
-		dir = openat(top, e->d_name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-		if (dir < 0)
-			continue;
-		remove_cgroup(dir, e->d_name);
-		close(dir);
-	}
+	while (list && (e = readdir(list)))
+		if (!strncmp(e->d_name, PREFIX, strlen(PREFIX)))
+			each(e->d_name, until);
 	if (list)
 		closedir(list);
+}
+
+/* An araxd that was killed left them.  They need a moment until they are gone, but one for all. */
+static void remove_old(void)
+{
+	each_old(kill_old, 0);
+	each_old(remove_killed, now_ns() + END_LOOKS * 1000000ull);
 }
 
 /*
