@@ -147,7 +147,7 @@ refused 2 "not ' 5'" bfs --size ' 5'
 refused 2 "no program 'nonsense'" nonsense
 refused 2 'which program?'
 refused 2 'one program, or all' bfs nn
-for kinds in gpu '' cpu, ,cpu cpu,gpu openc; do
+for kinds in gpu '' 'cpu,' ',cpu' cpu,gpu openc; do
 	refused 2 "--kind takes cpu, opencl or both, not '$kinds'" bfs --kind "$kinds"
 done
 ARAX_LINK=broker:$work/none refused 1 'arax-rodinia:' bfs
