@@ -8,24 +8,26 @@
 #include "daemon/crowd.h"
 
 static int loadavg = -1;
+static long cpus;
 
+/* To count the CPUs takes as long as all the rest. */
 static void open_once(void)
 {
 	loadavg = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
+	cpus = sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-bool crowd_in(const char *text, long cpus)
+bool crowd_in(const char *text, long most)
 {
 	long running;
 
 	/* Averages, "runnable/all", the last process. */
-	return sscanf(text, "%*s %*s %*s %ld/", &running) != 1 || running > cpus;
+	return sscanf(text, "%*s %*s %*s %ld/", &running) != 1 || running > most;
 }
 
 bool crowd_is_there(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	char text[128];
 	ssize_t n;
 

@@ -7,11 +7,11 @@
 
 /*
  * At this moment, on the whole machine; true also where that can't be known: araxd may use but a part of
- * its CPUs, or does not see /proc/loadavg.  A system call of 1 to 2 us.
+ * its CPUs (as many as there were at first), or does not see /proc/loadavg.  A system call of 1 to 2 us.
  */
 bool crowd_is_there(void);
 
-/* @loadavg as of proc_loadavg(5): more run, or could, than @cpus. */
-bool crowd_in(const char *loadavg, long cpus);
+/* @loadavg as of proc_loadavg(5): more than @most run, or could. */
+bool crowd_in(const char *loadavg, long most);
 
 #endif /* ARAX_DAEMON_CROWD_H */
