@@ -37,18 +37,9 @@ static uint32_t kernel, queue, buffer;
 /* A vendor's library, of all devices if @there. */
 static struct {
 	bool there, slow;
-	uint32_t hangs;		/* a bit for each device */
+	uint32_t hangs;		/* a bit for each of its devices */
 	uint32_t busy, calls;
 } vendor;
-
-static uint32_t place_of(const struct device *dev)
-{
-	uint32_t i = 0;
-
-	while (daemon_poller(d)->devs[i].dev != dev)
-		i++;
-	return i;
-}
 
 #define SET(what, value)	__atomic_store_n(&vendor.what, value, __ATOMIC_RELEASE)
 #define GET(what)		__atomic_load_n(&vendor.what, __ATOMIC_ACQUIRE)
@@ -65,7 +56,8 @@ int __wrap_device_gauges(const struct device *dev, struct arax_backend_gauges *g
 int __wrap_device_gauges(const struct device *dev, struct arax_backend_gauges *g, char *why,
 			 uint32_t len)
 {
-	const uint32_t place = place_of(dev);
+	/* Not the poller's: that may be gone by now. */
+	const uint32_t place = dev->backend_index;
 
 	(void)len;
 	__atomic_fetch_add(&vendor.calls, 1, __ATOMIC_ACQ_REL);
