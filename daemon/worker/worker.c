@@ -34,6 +34,11 @@
 #define START_TIMEOUT_MS	10000
 #define START_LOOK_MS		20	/* several times as long as most take */
 #define KILL_TIMEOUT_NS		2000000000u
+/*
+ * Of a killed one no code of its own runs any more, but what the kernel has begun for it may still
+ * write to its task's buffers: so its end is waited for, as long as a slice is by default.
+ */
+#define END_TIMEOUT_NS		50000000u
 #define SEND_TIMEOUT_NS		5000000000u
 #define SPIN_ROUNDS		4000	/* about 20 us */
 #define FOREIGN_MAY_KEEP	(256ull << 20)	/* a new worker costs less than to fill that */
@@ -316,15 +321,18 @@ void worker_resume(struct worker *w)
 		go_on_by_signal(w);
 }
 
-/* For all that were killed at once it is the same time, whoever is waited for first. */
-static int kill_left_ms(const struct worker *w)
+/* Since its kill: for all that were killed at once it is the same time, whoever is waited for first. */
+static int left_ms(const struct worker *w, uint64_t ns)
 {
 	uint64_t past = now_ns() - w->killed_ns;
 
-	return past < KILL_TIMEOUT_NS ? (int)((KILL_TIMEOUT_NS - past + 999999) / 1000000) : 0;
+	return past < ns ? (int)((ns - past + 999999) / 1000000) : 0;
 }
 
-/* How it has ended, which may have been before that. */
+/*
+ * How it has ended, which may have been before that.  A lane waits, and with it others' tasks: who
+ * needs longer, or hangs, is for worker_gone().
+ */
 static enum worker_fate kill_and_reap(struct worker *w, int *signal)
 {
 	enum worker_fate fate = WORKER_GONE;
@@ -333,12 +341,8 @@ static enum worker_fate kill_and_reap(struct worker *w, int *signal)
 	if (w->reaped)
 		return fate;
 	worker_kill(w);
-	if (wait_exit(w, kill_left_ms(w)))
+	if (wait_exit(w, left_ms(w, END_TIMEOUT_NS)))
 		fate = reap(w, signal);
-	if (!w->reaped && !w->hangs)
-		log_err("worker can't be killed: it hangs in the kernel, or is traced",
-			log_i64("pid", w->pid), log_u64("uid", w->key.uid));
-	w->hangs = !w->reaped;
 	return fate;
 }
 
@@ -370,9 +374,13 @@ bool worker_gone(struct worker *w)
 	bool alone;
 	int signal;
 
-	if (!w->reaped && !wait_exit(w, 0) && kill_left_ms(w))
+	if (!w->reaped && !wait_exit(w, 0) && left_ms(w, KILL_TIMEOUT_NS))
 		return false;
 	kill_and_reap(w, &signal);
+	if (!w->reaped && !w->hangs)
+		log_err("worker can't be killed: it hangs in the kernel, or is traced",
+			log_i64("pid", w->pid), log_u64("uid", w->key.uid));
+	w->hangs = !w->reaped;
 	let_go(w);
 	/* What it has started goes though it does not, and is waited for as it is. */
 	alone = worker_cgroup_gone(w->cgroup);

@@ -18,7 +18,7 @@ int main(void)
 	if (!fork()) {
 		if (ptrace(PTRACE_SEIZE, worker, NULL, NULL) || write(told[1], "", 1) != 1)
 			return 1;
-		sleep(2);
+		sleep(5);
 		return 0;
 	}
 	close(told[1]);

@@ -266,6 +266,30 @@ START_TEST(nor_are_they_at_the_end)
 }
 END_TEST
 
+/* Its task has its result, and others' come next, though nobody knows of its end. */
+START_TEST(no_lane_waits_for_it)
+{
+	struct buffer b = make_buffer(64);
+	pid_t tracer = make_hanging(1);
+	struct runner_stats stats;
+	struct task k;
+	uint64_t end;
+
+	make_task(&k, "test_hang", &b, 1);
+	end = now_ns() + S / 10;
+	k.t.deadline_ns = end;
+	ck_assert_int_eq(runner_run(runner, &k.t), -ETIMEDOUT);
+	ck_assert_uint_lt(now_ns() - end, S);
+	runner_query(runner, &stats);
+	ck_assert_uint_eq(stats.worker_starts, 1);
+	ck_assert_int_gt(worker_of(2, TENANT + 1), 0);
+	ck_assert_uint_lt(now_ns() - end, 2 * S);
+	end_tracer(tracer);
+	runner_drop_buffer(runner, b.id);
+	free_buffer(&b);
+}
+END_TEST
+
 static bool has_worker(uint64_t tenant)
 {
 	return worker_of(tenant, TENANT) > 0;
@@ -326,6 +350,7 @@ int main(void)
 	tcase_add_test(t, all_are_waited_for_at_once);
 	tcase_add_test(t, another_one_goes_meanwhile);
 	tcase_add_test(t, nor_are_they_at_the_end);
+	tcase_add_test(t, no_lane_waits_for_it);
 	suite_add_tcase(suite, t);
 	tcase_set_timeout(few, 120);
 	tcase_add_checked_fixture(few, setup_few, teardown);
