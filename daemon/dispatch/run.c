@@ -1800,13 +1800,17 @@ void runs_destroy(struct poller *p)
 	p->undertaker = NULL;
 	host_thread_destroy(p->fetches.thread);
 	p->fetches.thread = NULL;
+	/* All of them first: what hangs on any is waited for once. */
 	for (i = 0; p->devs && i < p->nr_devs; i++) {
 		if (p->devs[i].gate)
 			gate_stop(p->devs[i].gate);
 		host_thread_destroy(p->devs[i].host);
 		recover_stop(&p->devs[i]);
 		if (p->devs[i].runner)
-			runner_destroy(p->devs[i].runner);
+			runner_stop(p->devs[i].runner);
+	}
+	for (i = 0; p->devs && i < p->nr_devs; i++) {
+		runner_destroy(p->devs[i].runner);
 		back_destroy(&p->devs[i]);
 		gate_destroy(p->devs[i].gate);
 		for (run = p->devs[i].runs; run && run <= run_end(&p->devs[i]); run++) {

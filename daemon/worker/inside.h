@@ -162,7 +162,9 @@ void pool_keep_no_more(struct lane *lane);
 void pool_let_end(struct runner *r, struct worker *w, uint32_t uid);
 /* Whether that user may have one more started; else -EAGAIN (logged), and the reason. */
 int pool_may_start(struct runner *r, uint32_t uid);
-/* All; nobody has one any more. */
+/* All are killed, and none is looked after any more; nobody has one. */
+void pool_stop(struct runner *r);
+/* Till they have ended, or have had their time for it. */
 void pool_end(struct runner *r);
 
 /* lane.c */

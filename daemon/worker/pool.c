@@ -625,7 +625,7 @@ void runner_drop_kernel(struct runner *r, uint64_t serial)
 	pthread_mutex_unlock(&r->lock);
 }
 
-void pool_end(struct runner *r)
+void pool_stop(struct runner *r)
 {
 	pthread_mutex_lock(&r->lock);
 	r->stop = true;
@@ -635,6 +635,13 @@ void pool_end(struct runner *r)
 		pthread_join(r->keeper, NULL);
 	pthread_mutex_lock(&r->lock);
 	let_idle_end(r, END_ALL);
+	pthread_mutex_unlock(&r->lock);
+}
+
+/* Their time counts from their kill: of runners that were all stopped first it is the same. */
+void pool_end(struct runner *r)
+{
+	pthread_mutex_lock(&r->lock);
 	for (end_leaving(r, true); some_just_killed(r); end_leaving(r, true)) {
 		pthread_mutex_unlock(&r->lock);
 		usleep(1000);

@@ -767,11 +767,19 @@ int runner_create(struct device *dev, const struct registry *registry,
 	return 0;
 }
 
+void runner_stop(struct runner *r)
+{
+	if (r->stop)
+		return;
+	lanes_destroy(r);
+	pool_stop(r);
+}
+
 void runner_destroy(struct runner *r)
 {
 	if (!r)
 		return;
-	lanes_destroy(r);
+	runner_stop(r);
 	pool_end(r);
 	for (uint32_t i = 0; r->handles && i < r->nr_kernels; i++) {
 		void *loaded = atomic_load(&r->handles[i].loaded);

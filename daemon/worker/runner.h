@@ -216,7 +216,12 @@ struct runner_stats {
 int runner_create(struct device *dev, const struct registry *registry,
 		  const struct config *config, struct runner **runner);
 
-/* Ends workers and threads; waits for launches under way; queued ones: ECANCELED. */
+/*
+ * Ends threads and kills workers; waits for launches under way; queued ones: ECANCELED.  Of several
+ * runners all are to be stopped before one is destroyed: then workers that hang are waited for once.
+ */
+void runner_stop(struct runner *r);
+/* ... and waits for workers' ends, but not for long. */
 void runner_destroy(struct runner *r);
 
 /*

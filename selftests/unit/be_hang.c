@@ -266,6 +266,32 @@ START_TEST(nor_are_they_at_the_end)
 }
 END_TEST
 
+/* Each has so many; nor is one runner behind another. */
+START_TEST(nor_at_the_end_of_several)
+{
+	struct runner *all[3] = { runner };
+	pid_t pids[3], tracer;
+	uint64_t start;
+
+	for (uint32_t i = 0; i < 3; i++) {
+		if (i)
+			ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config,
+						       &all[i]), 0);
+		runner = all[i];
+		ck_assert_int_gt(pids[i] = worker_of(1, TENANT), 0);
+	}
+	tracer = begin_tracer(pids, 3);
+	start = now_ns();
+	for (uint32_t i = 0; i < 3; i++)
+		runner_stop(all[i]);
+	for (uint32_t i = 0; i < 3; i++)
+		runner_destroy(all[i]);
+	runner = NULL;
+	ck_assert_uint_lt(now_ns() - start, 3 * 2 * S - S);
+	end_tracer(tracer);
+}
+END_TEST
+
 /* Its task has its result, and others' come next, though nobody knows of its end. */
 START_TEST(no_lane_waits_for_it)
 {
@@ -350,6 +376,7 @@ int main(void)
 	tcase_add_test(t, all_are_waited_for_at_once);
 	tcase_add_test(t, another_one_goes_meanwhile);
 	tcase_add_test(t, nor_are_they_at_the_end);
+	tcase_add_test(t, nor_at_the_end_of_several);
 	tcase_add_test(t, no_lane_waits_for_it);
 	suite_add_tcase(suite, t);
 	tcase_set_timeout(few, 120);

@@ -4189,11 +4189,42 @@ START_TEST(tasks_are_recorded_as_queued)
 }
 END_TEST
 
+static uint32_t stopped_runners, stopped_before, destroyed_runners;
+
+void __real_runner_stop(struct runner *r);
+void __wrap_runner_stop(struct runner *r);
+void __wrap_runner_stop(struct runner *r)
+{
+	__real_runner_stop(r);
+	stopped_runners++;
+}
+
+void __real_runner_destroy(struct runner *r);
+void __wrap_runner_destroy(struct runner *r);
+void __wrap_runner_destroy(struct runner *r)
+{
+	if (!destroyed_runners++)
+		stopped_before = stopped_runners;
+	__real_runner_destroy(r);
+}
+
+/* So that workers which hang, on whatever device, are waited for once. */
+START_TEST(all_devices_stop_before_one_goes)
+{
+	d = daemon_up_with("cpu { enable = false } backend \"sim\" { options = { \"devices=3\" } }");
+	stopped_runners = 0;
+	destroyed_runners = 0;
+	daemon_down(d);
+	ck_assert_uint_eq(stopped_before, 3);
+	ck_assert_uint_eq(destroyed_runners, 3);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("daemon broker");
 	TCase *t = tcase_create("all"), *few = tcase_create("few descriptors"),
-	      *traced = tcase_create("traced");
+	      *traced = tcase_create("traced"), *end = tcase_create("end");
 	SRunner *r;
 	int failed;
 
@@ -4268,6 +4299,8 @@ int main(void)
 	tcase_add_test(t, what_is_watched_keeps_nobody);
 	tcase_add_test(traced, tasks_are_recorded_as_queued);
 	suite_add_tcase(s, traced);
+	tcase_add_test(end, all_devices_stop_before_one_goes);
+	suite_add_tcase(s, end);
 	suite_add_tcase(s, t);
 	/* Whose limits there are: root and araxd's own user have none of their own. */
 	if (!geteuid()) {
