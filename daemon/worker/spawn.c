@@ -67,13 +67,25 @@ static unsigned long namespaces(const struct spawn *s, bool root)
 	return flags;
 }
 
+/* Where an errno and a number say too little to who has to mend it. */
+static const char *missing(enum step step, int err)
+{
+	if (err == EPERM && (step == STEP_CAPS || step == STEP_IDENTITY))
+		return "araxd lacks CAP_SETPCAP, CAP_SETUID or CAP_SETGID";
+	if (step == STEP_FDS && err == ENOENT)
+		return "there is no /dev/null";
+	/* EINVAL: their limit is below the place that was asked for. */
+	if (step == STEP_FDS && (err == EINVAL || err == EMFILE))
+		return "araxd may have too few descriptors: LimitNOFILE= of its unit, ulimit -n";
+	return step == STEP_EXEC ? "the file that is worker.program can't be executed" : "";
+}
+
 static _Noreturn void give_up(int socket, enum step step, int err)
 {
-	static const char no_right[] = "araxd lacks CAP_SETPCAP, CAP_SETUID or CAP_SETGID";
 	struct worker_msg msg = { .type = WORKER_MSG_FAILED, .flags = step, .id = (uint64_t)err };
+	const char *text = missing(step, err);
 
-	if (err == EPERM && (step == STEP_CAPS || step == STEP_IDENTITY))
-		memcpy(msg.symbol, no_right, sizeof(no_right));
+	memcpy(msg.symbol, text, strlen(text));
 	send(socket, &msg, sizeof(msg), MSG_NOSIGNAL);
 	_exit(127);
 }

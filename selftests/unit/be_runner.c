@@ -4,14 +4,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 
 #include "daemon/backends/device.h"
+#include "daemon/child.h"
 #include "daemon/crowd.h"
 #include "daemon/kernels/registry.h"
 #include "daemon/log.h"
@@ -892,6 +895,65 @@ static void assert_not_started(const char *program, const char *reason)
 	free_buffer(&b);
 }
 
+/* The child finds that out, and who has to mend it reads what is missing, and not a number alone. */
+START_TEST(no_place_for_its_descriptors)
+{
+	struct buffer b = make_buffer(64);
+	struct rlimit limit, less;
+
+	log_max_level = 0;
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	less = limit;
+	less.rlim_cur = 64;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &less), 0);
+	ck_assert_int_eq(run("test_identity", &b, 1, NULL, 0), -EAGAIN);
+	assert_reason("can't be started: araxd may have too few descriptors: LimitNOFILE= of its unit, ulimit -n: Invalid argument");
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	ck_assert_int_eq(run("test_identity", &b, 1, NULL, 0), 0);
+	free_buffer(&b);
+}
+END_TEST
+
+START_TEST(no_null)
+{
+	struct buffer b = make_buffer(64);
+
+	log_max_level = 0;
+	/* As araxd has one itself from its start on. */
+	ck_assert_int_eq(child_reserve(), 0);
+	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("none", "/dev", "tmpfs", 0, NULL)) {
+		be_skip("no_null", "no file system can be mounted");
+		free_buffer(&b);
+		return;
+	}
+	ck_assert_int_eq(run("test_identity", &b, 1, NULL, 0), -EAGAIN);
+	assert_reason("can't be started: there is no /dev/null: No such file or directory");
+	free_buffer(&b);
+}
+END_TEST
+
+START_TEST(no_program_can_be_executed)
+{
+#define CANT_BE	"the process for the kernel can't be started: the file that is worker.program can't be executed: "
+	char folder[UNIT_TMP_LEN], path[UNIT_TMP_LEN + 8];
+
+	be_mkdir(folder);
+	be_write(folder, "worker", "no program");
+	snprintf(path, sizeof(path), "%s/worker", folder);
+	assert_not_started(path, CANT_BE "Permission denied (step 10)");
+	ck_assert_int_eq(chmod(path, 0755), 0);
+	free(config.worker.program);
+	assert_not_started(path, CANT_BE "Exec format error (step 10)");
+	/* Its interpreter would have to open it anew, where there is nothing. */
+	be_write(folder, "worker", "#!/bin/sh\n");
+	ck_assert_int_eq(chmod(path, 0755), 0);
+	free(config.worker.program);
+	assert_not_started(path, CANT_BE "No such file or directory (step 10)");
+	be_rmdir(folder);
+}
+END_TEST
+
 START_TEST(stopped_as_it_starts)
 {
 	assert_not_started("build/test/worker-stops",
@@ -1477,6 +1539,9 @@ int main(void)
 	tcase_add_test(t, ranges_must_fit_their_buffers);
 	tcase_add_test(t, a_buffer_that_cannot_be_mapped);
 	tcase_add_test(t, no_program);
+	tcase_add_test(t, no_place_for_its_descriptors);
+	tcase_add_test(t, no_null);
+	tcase_add_test(t, no_program_can_be_executed);
 	tcase_add_test(t, stopped_as_it_starts);
 	tcase_add_test(t, traced_as_it_starts);
 	tcase_add_test(t, traced_as_it_builds);
