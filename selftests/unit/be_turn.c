@@ -963,6 +963,58 @@ START_TEST(a_child_of_it_hangs)
 }
 END_TEST
 
+#define OLD	4
+
+static void old_path(char path[PATH_MAX + 64], int i, const char *file)
+{
+	snprintf(path, PATH_MAX + 64, "%s/arax-worker-%d%s", folder, 70 + i, file);
+}
+
+/* What hangs of it keeps the next araxd for a moment, however many there are. */
+START_TEST(what_others_left_has_one_second)
+{
+	pid_t pids[OLD], tracers[OLD];
+	char path[PATH_MAX + 64];
+	bool traced = true;
+	uint64_t start;
+	FILE *f;
+
+	log_max_level = 0;
+	worker_cgroups_close();
+	for (int i = 0; i < OLD; i++) {
+		pids[i] = fork();
+		while (!pids[i])
+			pause();
+		old_path(path, i, "");
+		ck_assert_int_eq(mkdir(path, 0755), 0);
+		old_path(path, i, "/cgroup.procs");
+		f = fopen(path, "w");
+		fprintf(f, "%d", pids[i]);
+		ck_assert_int_eq(fclose(f), 0);
+		tracers[i] = begin_tracer(pids[i]);
+		traced &= tracers[i] >= 0;
+	}
+	if (!traced)
+		be_skip("what_others_left_has_one_second", "a process can't be traced");
+	start = now_ns();
+	ck_assert_int_eq(worker_cgroups_open(folder, 100), 0);
+	if (traced) {
+		ck_assert_int_eq(folders(), OLD);
+		ck_assert_uint_ge(now_ns() - start, 1000 * MS);
+		ck_assert_uint_lt(now_ns() - start, OLD * 1000 * MS - 500 * MS);
+	}
+	for (int i = 0; i < OLD; i++) {
+		if (tracers[i] >= 0) {
+			ck_assert_int_eq(kill(tracers[i], SIGKILL), 0);
+			ck_assert_int_eq(waitpid(tracers[i], NULL, 0), tracers[i]);
+		}
+		ck_assert_int_eq(waitpid(pids[i], NULL, 0), pids[i]);
+		old_path(path, i, "");
+		ck_assert(!rmdir(path) || errno == ENOENT);
+	}
+}
+END_TEST
+
 START_TEST(destroyed_while_parked)
 {
 	struct task *k = park("test_until"), *queued;
@@ -1201,6 +1253,7 @@ int main(void)
 	tcase_add_test(cg, cgroups_go_with_their_workers);
 	tcase_add_test(cg, its_children_go_though_it_hangs);
 	tcase_add_test(cg, a_child_of_it_hangs);
+	tcase_add_test(cg, what_others_left_has_one_second);
 	tcase_add_test(cg, what_others_left_is_ended);
 	tcase_add_test(cg, no_descriptor_for_a_cgroup);
 	tcase_add_test(cg, no_place_for_cgroups);
