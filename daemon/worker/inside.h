@@ -98,6 +98,7 @@ struct runner {
 	struct worker *workers;		/* most recently used first */
 	pthread_t keeper;
 	pthread_cond_t keep;		/* something for the keeper to do */
+	pthread_cond_t gone;		/* one that was killed has ended */
 	bool has_keeper, stop;
 	struct worker *leaving;		/* for it to end; only the keeper takes any out */
 	struct debt debts[RUNNER_DEBTS];

@@ -15,6 +15,11 @@
 #define LOOK_MAX_NS	1000000000u
 #define END_NS		2100000000u	/* that the end of all is waited for: as worker_gone(), and a bit */
 
+static struct timespec time_at(uint64_t ns)
+{
+	return (struct timespec){ (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
+}
+
 static void unlink_worker(struct runner *r, struct worker *w)
 {
 	struct worker **p = &r->workers;
@@ -194,15 +199,42 @@ void pool_let_end(struct runner *r, struct worker *w, uint32_t uid)
 
 /*
  * (locked) Who can keep one worker from ending can do so with any number of them.  All that he may have
- * can be ended at once, and take a moment for it: so there may be as many again.
+ * can be ended at once, and take a moment for it: so there may be as many again.  0: there are not too
+ * many; else till when the one that was killed last may need that moment.
  */
-static bool may_start(const struct runner *r, uint32_t uid)
+static uint64_t too_many_until(const struct runner *r, uint32_t uid)
 {
+	uint64_t until = 0;
 	uint32_t n = 0;
 
-	for (struct worker *w = r->leaving; w; w = worker_link(w)->next)
-		n += worker_link(w)->lingers && worker_link(w)->uid == uid;
-	return n < 2 * r->max_workers;
+	for (struct worker *w = r->leaving; w; w = worker_link(w)->next) {
+		const struct worker_link *l = worker_link(w);
+
+		if (!l->lingers || l->uid != uid)
+			continue;
+		n++;
+		if (until < l->killed_ns + WORKER_END_NS)
+			until = l->killed_ns + WORKER_END_NS;
+	}
+	return n < 2 * r->max_workers ? 0 : until;
+}
+
+/*
+ * (locked) Or -EUSERS.  Where there are few places each task may need its tenant's own worker in place of
+ * the last one's: so it waits for those that only need their moment.  It is not locked meanwhile.
+ */
+static int may_start(struct runner *r, uint32_t uid)
+{
+	uint64_t most = now_ns() + WORKER_END_NS, until;
+
+	while ((until = too_many_until(r, uid))) {
+		const struct timespec at = time_at(until < most ? until : most);
+
+		if (now_ns() >= most || now_ns() >= until)
+			return -EUSERS;
+		pthread_cond_timedwait(&r->gone, &r->lock, &at);
+	}
+	return 0;
 }
 
 static __attribute__((cold)) int say_too_many(const struct runner *r, uint32_t uid)
@@ -221,12 +253,12 @@ static __attribute__((cold)) int say_too_many(const struct runner *r, uint32_t u
 
 int pool_may_start(struct runner *r, uint32_t uid)
 {
-	bool may;
+	int err;
 
 	pthread_mutex_lock(&r->lock);
-	may = may_start(r, uid);
+	err = may_start(r, uid);
 	pthread_mutex_unlock(&r->lock);
-	return may ? 0 : say_too_many(r, uid);
+	return err ? say_too_many(r, uid) : 0;
 }
 
 static void return_worker(struct runner *r, struct worker *w, enum worker_fate fate)
@@ -318,11 +350,6 @@ static struct worker *take_idle(struct runner *r, const struct runner_task *t,
 	return NULL;
 }
 
-static struct timespec time_at(uint64_t ns)
-{
-	return (struct timespec){ (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
-}
-
 /* (locked) Until there is room for one more, or -ETIMEDOUT.  It is not locked meanwhile. */
 static int await_room(struct runner *r, uint64_t deadline_ns)
 {
@@ -348,10 +375,11 @@ static int take_place(struct runner *r, const struct runner_task *t, const struc
 		atomic_store(&turn->pool, r);
 
 	while (!(*worker = take_idle(r, t, key))) {
-		if (!may_start(r, key->uid)) {
+		err = may_start(r, key->uid);
+		if (err) {
 			/* As below. */
 			pthread_cond_signal(&r->room);
-			return -EUSERS;
+			return err;
 		}
 		if (r->nr_workers < r->max_workers)
 			break;
@@ -495,6 +523,7 @@ static void end_leaving(struct runner *r, bool all)
 			p = &worker_link(*p)->next;
 		if (gone) {
 			*p = l->next;
+			pthread_cond_broadcast(&r->gone);
 			pthread_mutex_unlock(&r->lock);
 			worker_free(w);
 			pthread_mutex_lock(&r->lock);

@@ -746,6 +746,7 @@ int runner_create(struct device *dev, const struct registry *registry,
 	pthread_condattr_init(&cond);
 	pthread_condattr_setclock(&cond, CLOCK_MONOTONIC);
 	pthread_cond_init(&r->keep, &cond);
+	pthread_cond_init(&r->gone, &cond);
 	pthread_cond_init(&r->room, &cond);
 	pthread_cond_init(&r->end, &cond);
 	pthread_condattr_destroy(&cond);
@@ -795,6 +796,7 @@ void runner_destroy(struct runner *r)
 	if (r->options.program >= 0)
 		close(r->options.program);
 	pthread_cond_destroy(&r->keep);
+	pthread_cond_destroy(&r->gone);
 	pthread_cond_destroy(&r->room);
 	pthread_cond_destroy(&r->end);
 	pthread_mutex_destroy(&r->lock);

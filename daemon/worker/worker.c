@@ -34,11 +34,6 @@
 #define START_TIMEOUT_MS	10000
 #define START_LOOK_MS		20	/* several times as long as most take */
 #define KILL_TIMEOUT_NS		2000000000u
-/*
- * Of a killed one no code of its own runs any more, but what the kernel has begun for it may still
- * write to its task's buffers: so its end is waited for, as long as a slice is by default.
- */
-#define END_TIMEOUT_NS		50000000u
 #define SEND_TIMEOUT_NS		5000000000u
 #define SPIN_ROUNDS		4000	/* about 20 us */
 #define FOREIGN_MAY_KEEP	(256ull << 20)	/* a new worker costs less than to fill that */
@@ -341,7 +336,7 @@ static enum worker_fate kill_and_reap(struct worker *w, int *signal)
 	if (w->reaped)
 		return fate;
 	worker_kill(w);
-	if (wait_exit(w, left_ms(w, END_TIMEOUT_NS)))
+	if (wait_exit(w, left_ms(w, WORKER_END_NS)))
 		fate = reap(w, signal);
 	return fate;
 }

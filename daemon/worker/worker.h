@@ -15,6 +15,12 @@
 #include "daemon/worker/proto.h"
 #include "daemon/worker/runner.h"
 
+/*
+ * Of a killed one no code of its own runs any more, but what the kernel has begun for it may still
+ * write to its task's buffers: so a lane waits for its end, as long as a slice is by default.
+ */
+#define WORKER_END_NS	50000000u
+
 /* Of a device that a vendor's stack drives in the worker, too. */
 struct worker_device {
 	const struct config_list *options;	/* "key=value" of araxd.conf; NULL: none */

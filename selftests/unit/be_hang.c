@@ -361,10 +361,29 @@ START_TEST(one_user_has_so_many)
 }
 END_TEST
 
+#define TURNS	100
+
+static void setup_one(void)
+{
+	setup_with("worker { max = 1 }");
+}
+
+/* Each worker makes way for the next one, and takes a moment to end, as all do. */
+START_TEST(who_takes_a_moment_does_not_hang)
+{
+	uint32_t refused = 0;
+
+	for (uint64_t i = 0; i < TURNS; i++)
+		refused += worker_of(i % 5 + 1, TENANT) < 0;
+	/* A busy machine may keep some from ending for longer. */
+	ck_assert_uint_le(refused, TURNS / 10);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("workers that can't be killed");
-	TCase *t = tcase_create("hang"), *few = tcase_create("few");
+	TCase *t = tcase_create("hang"), *few = tcase_create("few"), *one = tcase_create("one");
 
 	if (geteuid()) {
 		be_skip("hang", "not root: a worker can't be traced");
@@ -383,5 +402,9 @@ int main(void)
 	tcase_add_checked_fixture(few, setup_few, teardown);
 	tcase_add_test(few, one_user_has_so_many);
 	suite_add_tcase(suite, few);
+	tcase_set_timeout(one, 120);
+	tcase_add_checked_fixture(one, setup_one, teardown);
+	tcase_add_test(one, who_takes_a_moment_does_not_hang);
+	suite_add_tcase(suite, one);
 	return be_main(suite);
 }
