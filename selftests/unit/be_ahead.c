@@ -3,19 +3,11 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "daemon/backends/device.h"
-#include "daemon/kernels/registry.h"
-#include "daemon/log.h"
-#include "daemon/worker/runner.h"
+#include "selftests/unit/be_runner.h"
 #include "selftests/unit/be_test.h"
 
 #define MANY	400u
 #define WORDS	16u
-
-static struct config config;
-static struct devices *devices;
-static struct registry *registry;
-static struct runner *runner;
 
 /* @fails: how often its @enter can't wait; @before: the numbers of those that it follows */
 struct task {
@@ -39,19 +31,13 @@ static bool held;
 
 static void setup_with(const char *options, const char *more_text)
 {
-	char error[256], text[4400], here[4096];
+	char text[4400], here[4096];
 
 	ck_assert_ptr_nonnull(getcwd(here, sizeof(here)));
 	snprintf(text, sizeof(text), "cpu { enable = false } backend \"queued\" { file = \"%s/build/test/plugins/queued.so\" options = { %s } } %s",
 		 here, options, more_text);
-
-	ck_assert_msg(config_parse(&config, "test", text, strlen(text), error, sizeof(error)) == 0,
-		      "%s", error);
-	log_max_level = LOG_LEVEL_WARNING;
-	ck_assert_int_eq(devices_open(&config, &devices), 0);
-	registry = registry_create();
-	ck_assert_int_eq(registry_load_folder(registry, "build/test/kernels"), 18);
-	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+	open_device(text, LOG_LEVEL_WARNING);
+	open_runner();
 	memset(tasks, 0, sizeof(tasks));
 	memset(words, 0, sizeof(words));
 	nr_done = under_way = most = along = 0;
@@ -74,14 +60,6 @@ static void setup_overtaken(void)
 {
 	by_device = true;
 	setup_with("\"follows=true\", \"overtaken=true\"", "");
-}
-
-static void teardown(void)
-{
-	runner_destroy(runner);
-	registry_destroy(registry);
-	devices_close(devices);
-	config_free(&config);
 }
 
 static void done(struct runner_task *rt)
@@ -694,7 +672,7 @@ int main(void)
 	TCase *t = tcase_create("ahead"), *f = tcase_create("filtered");
 	TCase *by_device = tcase_create("by device"), *overtaken = tcase_create("overtaken");
 
-	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_checked_fixture(t, setup, close_runner);
 	tcase_add_test(t, all_run_once_in_order);
 	tcase_add_loop_test(t, data_comes_while_others_run, 0, 2);
 	tcase_add_test(t, late_ones_do_not_run);
@@ -703,14 +681,14 @@ int main(void)
 	tcase_add_loop_test(t, destroyed_while_more_come, 0, 3);
 	add_followers(t);
 	suite_add_tcase(s, t);
-	tcase_add_checked_fixture(by_device, setup_follows, teardown);
+	tcase_add_checked_fixture(by_device, setup_follows, close_runner);
 	add_followers(by_device);
 	tcase_add_test(by_device, followers_that_come_at_an_end);
 	suite_add_tcase(s, by_device);
-	tcase_add_checked_fixture(overtaken, setup_overtaken, teardown);
+	tcase_add_checked_fixture(overtaken, setup_overtaken, close_runner);
 	add_followers(overtaken);
 	suite_add_tcase(s, overtaken);
-	tcase_add_checked_fixture(f, setup_filtered, teardown);
+	tcase_add_checked_fixture(f, setup_filtered, close_runner);
 	tcase_add_test(f, one_by_one_below_filters);
 	suite_add_tcase(s, f);
 	return be_main(s);

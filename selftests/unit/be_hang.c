@@ -6,26 +6,17 @@
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
-#include <sys/ptrace.h>
 #include <sys/wait.h>
 
-#include "daemon/backends/device.h"
-#include "daemon/kernels/registry.h"
-#include "daemon/log.h"
 #include "daemon/reason.h"
 #include "daemon/worker/inside.h"
-#include "daemon/worker/runner.h"
 #include "selftests/unit/be_runner.h"
 #include "selftests/unit/be_test.h"
+#include "selftests/unit/be_tracer.h"
 #include "selftests/unit/wait.h"
 
 #define SOME	6u	/* not as many as it takes for a user to have no more */
 #define S	1000000000ull
-
-static struct config config;
-static struct devices *devices;
-static struct registry *registry;
-static struct runner *runner;
 
 struct task {
 	struct runner_task t;
@@ -36,17 +27,7 @@ struct task {
 static void make_task(struct task *k, const char *name, const struct buffer *b, uint64_t tenant)
 {
 	memset(k, 0, sizeof(*k));
-	k->range = (struct arax_launch_range){ b->data, b->bytes, 0, 1 };
-	k->buffer = (struct runner_buffer){ b->id, b->bytes, 0, b->fd, 0 };
-	k->t.kernel = registry_find(registry, name);
-	ck_assert_ptr_nonnull(k->t.kernel);
-	k->t.launch = (struct arax_launch){
-		.size = sizeof(k->t.launch), .nr_ranges = 1, .grid = { 1, 1, 1 },
-		.block = { 1, 1, 1 }, .group_end = 1, .ranges = &k->range,
-	};
-	k->t.buffers = &k->buffer;
-	k->t.uid = TENANT;
-	k->t.gid = TENANT_GID;
+	fill_task(&k->t, name, b, 1, &k->range, &k->buffer);
 	k->t.tenant = tenant;
 }
 
@@ -69,15 +50,8 @@ static pid_t worker_of(uint64_t tenant, uint32_t uid)
 
 static void setup_with(const char *text)
 {
-	char error[256];
-
-	ck_assert_msg(!config_parse(&config, "test", text, strlen(text), error, sizeof(error)), "%s",
-		      error);
-	log_max_level = 0;
-	ck_assert_int_eq(devices_open(&config, &devices), 0);
-	registry = registry_create();
-	ck_assert_int_ge(registry_load_folder(registry, "build/test/kernels"), 1);
-	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+	open_device(text, 0);
+	open_runner();
 }
 
 static void setup(void)
@@ -93,54 +67,16 @@ static void setup_few(void)
 	setup_with("worker { max = 2 }");
 }
 
-static void teardown(void)
-{
-	if (runner)
-		runner_destroy(runner);
-	runner = NULL;
-	registry_destroy(registry);
-	devices_close(devices);
-	config_free(&config);
-}
-
-/* As long as it is there they don't end.  With it they do. */
-static pid_t begin_tracer(const pid_t *pids, uint32_t n)
-{
-	int told[2];
-	char byte;
-	pid_t pid;
-
-	ck_assert_int_eq(pipe(told), 0);
-	pid = fork();
-	if (!pid) {
-		for (uint32_t i = 0; i < n; i++)
-			if (ptrace(PTRACE_SEIZE, pids[i], NULL, PTRACE_O_TRACEEXIT))
-				_exit(1);
-		if (write(told[1], "", 1) != 1)
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	close(told[1]);
-	ck_assert_int_eq(read(told[0], &byte, 1), 1);
-	close(told[0]);
-	return pid;
-}
-
-static void end_tracer(pid_t pid)
-{
-	ck_assert_int_eq(kill(pid, SIGKILL), 0);
-	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
-}
-
 static pid_t make_hanging(uint32_t n)
 {
-	pid_t pids[SOME];
+	pid_t pids[SOME], tracer;
 
 	ck_assert_uint_le(n, SOME);
 	for (uint32_t i = 0; i < n; i++)
 		ck_assert_int_gt(pids[i] = worker_of(i + 1, TENANT), 0);
-	return begin_tracer(pids, n);
+	tracer = begin_tracer(pids, n);
+	ck_assert_int_gt(tracer, 0);
+	return tracer;
 }
 
 static int descriptors(void)
@@ -281,6 +217,7 @@ START_TEST(nor_at_the_end_of_several)
 		ck_assert_int_gt(pids[i] = worker_of(1, TENANT), 0);
 	}
 	tracer = begin_tracer(pids, 3);
+	ck_assert_int_gt(tracer, 0);
 	start = now_ns();
 	for (uint32_t i = 0; i < 3; i++)
 		runner_stop(all[i]);
@@ -335,6 +272,7 @@ START_TEST(one_user_has_so_many)
 		pid = worker_of(i + 1, TENANT);
 		ck_assert_int_gt(pid, 0);
 		tracers[i] = begin_tracer(&pid, 1);
+		ck_assert_int_gt(tracers[i], 0);
 	}
 	for (int i = 0; i < 3; i++) {
 		reason_forget();
@@ -390,7 +328,7 @@ int main(void)
 		return be_main(suite);
 	}
 	tcase_set_timeout(t, 120);
-	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_checked_fixture(t, setup, close_runner);
 	tcase_add_test(t, holds_nothing_while_others_are_awake);
 	tcase_add_test(t, all_are_waited_for_at_once);
 	tcase_add_test(t, another_one_goes_meanwhile);
@@ -399,11 +337,11 @@ int main(void)
 	tcase_add_test(t, no_lane_waits_for_it);
 	suite_add_tcase(suite, t);
 	tcase_set_timeout(few, 120);
-	tcase_add_checked_fixture(few, setup_few, teardown);
+	tcase_add_checked_fixture(few, setup_few, close_runner);
 	tcase_add_test(few, one_user_has_so_many);
 	suite_add_tcase(suite, few);
 	tcase_set_timeout(one, 120);
-	tcase_add_checked_fixture(one, setup_one, teardown);
+	tcase_add_checked_fixture(one, setup_one, close_runner);
 	tcase_add_test(one, who_takes_a_moment_does_not_hang);
 	suite_add_tcase(suite, one);
 	return be_main(suite);

@@ -13,23 +13,14 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "daemon/backends/device.h"
 #include "daemon/child.h"
 #include "daemon/crowd.h"
-#include "daemon/kernels/registry.h"
-#include "daemon/log.h"
 #include "daemon/reason.h"
 #include "daemon/worker/await.h"
 #include "daemon/worker/inside.h"
-#include "daemon/worker/runner.h"
 #include "selftests/unit/be_runner.h"
 #include "selftests/unit/be_test.h"
 #include "selftests/unit/wait.h"
-
-static struct config config;
-static struct devices *devices;
-static struct registry *registry;
-static struct runner *runner;
 
 /* A task on whole buffers. */
 struct task {
@@ -42,20 +33,9 @@ static void make_task(struct task *k, const char *name, const struct buffer *b, 
 		      const void *args, uint32_t arg_len)
 {
 	memset(k, 0, sizeof(*k));
-	k->t.kernel = registry_find(registry, name);
-	ck_assert_ptr_nonnull(k->t.kernel);
-	for (uint32_t i = 0; i < n; i++) {
-		k->ranges[i] = (struct arax_launch_range){ b[i].data, b[i].bytes, 0, 1 };
-		k->buffers[i] = (struct runner_buffer){ b[i].id, b[i].bytes, 0, b[i].fd, 0 };
-	}
-	k->t.launch = (struct arax_launch){
-		.size = sizeof(k->t.launch), .nr_ranges = n, .grid = { 1, 1, 1 },
-		.block = { 1, 1, 1 }, .group_end = 1, .ranges = k->ranges, .args = args,
-		.arg_len = arg_len,
-	};
-	k->t.buffers = k->buffers;
-	k->t.uid = TENANT;
-	k->t.gid = TENANT_GID;
+	fill_task(&k->t, name, b, n, k->ranges, k->buffers);
+	k->t.launch.args = args;
+	k->t.launch.arg_len = arg_len;
 }
 
 static int run(const char *name, const struct buffer *b, uint32_t n, const void *args,
@@ -77,16 +57,9 @@ static struct runner_stats query(void)
 
 static void setup_with(const char *text)
 {
-	char error[256];
-
-	ck_assert_msg(config_parse(&config, "test", text, strlen(text), error, sizeof(error)) == 0,
-		      "%s", error);
-	log_max_level = LOG_LEVEL_WARNING;
-	ck_assert_int_eq(devices_open(&config, &devices), 0);
-	registry = registry_create();
-	ck_assert_int_eq(registry_load_folder(registry, "build/test/kernels"), 18);
+	open_device(text, LOG_LEVEL_WARNING);
 	ck_assert_int_ge(registry_load_folder(registry, "build/lib/arax/kernels"), 33);
-	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+	open_runner();
 }
 
 static void setup(void)
@@ -97,15 +70,10 @@ static void setup(void)
 /* Of what has a limit of its own; a busy machine has this long for it. */
 #define WELL_BEFORE_TIMEOUT_NS	50000000000u
 
-/* No process of ours may be left, not even a dead one. */
 static void teardown(void)
 {
-	runner_destroy(runner);
-	registry_destroy(registry);
-	devices_close(devices);
-	config_free(&config);
-	ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
-	ck_assert_int_eq(errno, ECHILD);
+	close_runner();
+	assert_no_process_left();
 }
 
 START_TEST(runs_here)
@@ -352,9 +320,8 @@ START_TEST(timeout_ends_a_hang)
 {
 	struct buffer b = make_buffer(64);
 
-	runner_destroy(runner);
 	config.worker.timeout_ms = 50;
-	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+	open_runner_anew();
 	ck_assert_int_eq(run("test_hang", &b, 1, NULL, 0), -ETIMEDOUT);
 	free_buffer(&b);
 }
@@ -623,9 +590,8 @@ START_TEST(number_of_workers_is_limited)
 	struct buffer b = make_buffer(64);
 	struct task k;
 
-	runner_destroy(runner);
 	config.worker.max = 2;
-	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+	open_runner_anew();
 	for (uint32_t i = 0; i < 4; i++) {
 		make_task(&k, "test_identity", &b, 1, NULL, 0);
 		k.t.uid = 20000 + i;
@@ -666,9 +632,8 @@ static bool wait_for_a_worker(uint64_t ms)
 	uint64_t start = now_ns();
 	bool in_time, late;
 
-	runner_destroy(runner);
 	config.worker.max = 1;
-	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+	open_runner_anew();
 	make_task(&hangs.k, "test_hang", &b, 1, NULL, 0);
 	hangs.k.t.most_ns = ms * 1000000;
 	ck_assert_int_eq(pthread_create(&hangs.thread, NULL, call_runner, &hangs), 0);
@@ -725,10 +690,8 @@ START_TEST(idle_workers_end)
 
 	/* Not before that; but who looks late may find it gone. */
 	for (uint32_t s = 1; s <= 8 && !was_there; s *= 2) {
-		runner_destroy(runner);
 		config.worker.idle_s = s;
-		ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner),
-				 0);
+		open_runner_anew();
 		ck_assert_int_eq(run("test_identity", &b, 1, NULL, 0), 0);
 		was_there = query().workers == 1;
 		ck_assert(comes_true(!query().workers, 100000));
@@ -863,15 +826,13 @@ START_TEST(no_program)
 	struct buffer b = make_buffer(64);
 
 	log_max_level = 0;
-	runner_destroy(runner);
 	config.worker.program = strdup("/nonexistent/arax-worker");
-	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+	open_runner_anew();
 	ck_assert_int_eq(run("test_crash", &b, 1, NULL, 0), -EAGAIN);
 	assert_reason("worker.program");
-	runner_destroy(runner);
 	free(config.worker.program);
 	config.worker.program = strdup("/bin/true");	/* does not say that it is ready */
-	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+	open_runner_anew();
 	ck_assert_int_eq(run("test_crash", &b, 1, NULL, 0), -EAGAIN);
 	assert_reason("ended as it started");
 	free_buffer(&b);
@@ -885,9 +846,8 @@ static void assert_not_started(const char *program, const char *reason)
 	char why[REASON_LEN];
 
 	log_max_level = 0;
-	runner_destroy(runner);
 	config.worker.program = strdup(program);
-	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+	open_runner_anew();
 	reason_forget();
 	ck_assert_int_eq(run("test_crash", &b, 1, NULL, 0), -EAGAIN);
 	reason_take(why);
@@ -1031,9 +991,8 @@ START_TEST(traced_as_it_builds)
 	pid_t tracer;
 
 	log_max_level = 0;
-	runner_destroy(runner);
 	config.worker.program = strdup("build/test/worker-stops");
-	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+	open_runner_anew();
 	/* As one of OpenCL's has it. */
 	runner->options.device.name = "none";
 	make_task(&k, "test_crash", NULL, 0, NULL, 0);
@@ -1443,9 +1402,8 @@ START_TEST(stacks_do_not_count)
 	struct buffer b = make_buffer(4096);
 	struct task k;
 
-	runner_destroy(runner);
 	config.worker.memory = 6 << 20;		/* less than one stack */
-	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+	open_runner_anew();
 	make_task(&k, "test_groups_data", &b, 1, NULL, 0);
 	ck_assert_int_eq(runner_run(runner, &k.t), 0);
 	ck_assert_uint_eq(b.data[0], 1);

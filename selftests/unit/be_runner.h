@@ -4,10 +4,19 @@
 #define ARAX_SELFTESTS_UNIT_BE_RUNNER_H
 
 #include <check.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include "daemon/backends/device.h"
+#include "daemon/config.h"
+#include "daemon/kernels/registry.h"
+#include "daemon/log.h"
+#include "daemon/worker/runner.h"
 
 #define TENANT		((uint32_t)(geteuid() ? geteuid() : 12345))
 #define TENANT_GID	((uint32_t)(geteuid() ? getegid() : 12346))
@@ -37,6 +46,73 @@ static inline void free_buffer(struct buffer *b)
 {
 	munmap(b->data, b->bytes);
 	close(b->fd);
+}
+
+/* One device's runner, and what it needs. */
+static struct config config;
+static struct devices *devices;
+static struct registry *registry;
+static struct runner *runner;
+
+/* The first device that there is by such an araxd.conf, and the tests' own kernels. */
+static inline void open_device(const char *text, int level)
+{
+	char error[256];
+
+	ck_assert_msg(!config_parse(&config, "test", text, strlen(text), error, sizeof(error)), "%s",
+		      error);
+	log_max_level = level;
+	ck_assert_int_eq(devices_open(&config, &devices), 0);
+	registry = registry_create();
+	ck_assert_int_eq(registry_load_folder(registry, "build/test/kernels"), 18);
+}
+
+static inline void open_runner(void)
+{
+	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+}
+
+/* As it is configured by now. */
+static inline void open_runner_anew(void)
+{
+	runner_destroy(runner);
+	open_runner();
+}
+
+static inline void close_runner(void)
+{
+	runner_destroy(runner);
+	runner = NULL;
+	registry_destroy(registry);
+	devices_close(devices);
+	config_free(&config);
+}
+
+/* Not even a dead one. */
+static inline void assert_no_process_left(void)
+{
+	ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
+	ck_assert_int_eq(errno, ECHILD);
+}
+
+/* Of this tenant's, on whole buffers: @ranges and @buffers have room for @n. */
+static inline void fill_task(struct runner_task *t, const char *name, const struct buffer *b,
+			     uint32_t n, struct arax_launch_range *ranges,
+			     struct runner_buffer *buffers)
+{
+	t->kernel = registry_find(registry, name);
+	ck_assert_ptr_nonnull(t->kernel);
+	for (uint32_t i = 0; i < n; i++) {
+		ranges[i] = (struct arax_launch_range){ b[i].data, b[i].bytes, 0, 1 };
+		buffers[i] = (struct runner_buffer){ b[i].id, b[i].bytes, 0, b[i].fd, 0 };
+	}
+	t->launch = (struct arax_launch){
+		.size = sizeof(t->launch), .nr_ranges = n, .grid = { 1, 1, 1 },
+		.block = { 1, 1, 1 }, .group_end = 1, .ranges = ranges,
+	};
+	t->buffers = buffers;
+	t->uid = TENANT;
+	t->gid = TENANT_GID;
 }
 
 /* Who goes first when memory is short. */

@@ -16,33 +16,17 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "daemon/backends/device.h"
-#include "daemon/kernels/registry.h"
-#include "daemon/log.h"
 #include "daemon/reason.h"
-#include "daemon/worker/runner.h"
 #include "daemon/worker/sandbox.h"
 #include "selftests/kernels-test/foreign.h"
 #include "selftests/unit/be_runner.h"
 #include "selftests/unit/be_test.h"
 #include "selftests/unit/wait.h"
 
-static struct config config;
-static struct devices *devices;
-static struct registry *registry;
-static struct runner *runner;
-
 static void setup_with(const char *text)
 {
-	char error[256];
-
-	ck_assert_msg(config_parse(&config, "test", text, strlen(text), error, sizeof(error)) == 0,
-		      "%s", error);
-	log_max_level = LOG_LEVEL_WARNING;
-	ck_assert_int_eq(devices_open(&config, &devices), 0);
-	registry = registry_create();
-	ck_assert_int_ge(registry_load_folder(registry, "build/test/kernels"), 1);
-	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+	open_device(text, LOG_LEVEL_WARNING);
+	open_runner();
 }
 
 static void setup(void)
@@ -106,12 +90,8 @@ static void setup_own_memory(void)
 
 static void teardown(void)
 {
-	runner_destroy(runner);
-	registry_destroy(registry);
-	devices_close(devices);
-	config_free(&config);
-	ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
-	ck_assert_int_eq(errno, ECHILD);
+	close_runner();
+	assert_no_process_left();
 }
 
 /* ------------------------------------------------------------------ */

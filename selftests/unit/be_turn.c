@@ -12,21 +12,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 
-#include "daemon/backends/device.h"
-#include "daemon/kernels/registry.h"
-#include "daemon/log.h"
 #include "daemon/worker/cgroup.h"
 #include "daemon/worker/inside.h"
-#include "daemon/worker/runner.h"
 #include "selftests/unit/be_runner.h"
 #include "selftests/unit/be_test.h"
+#include "selftests/unit/be_tracer.h"
 #include "selftests/unit/wait.h"
 
 #define MS	1000000ull
@@ -93,22 +89,10 @@ long syscall(long number, ...)
 	return real(number, v[0], v[1], v[2], v[3], v[4], v[5]);
 }
 
-static struct config config;
-static struct devices *devices;
-static struct registry *registry;
-static struct runner *runner;
-
 static void setup_with(const char *text)
 {
-	char error[256];
-
-	ck_assert_msg(!config_parse(&config, "test", text, strlen(text), error, sizeof(error)), "%s",
-		      error);
-	log_max_level = LOG_LEVEL_ERR;
-	ck_assert_int_eq(devices_open(&config, &devices), 0);
-	registry = registry_create();
-	ck_assert_int_ge(registry_load_folder(registry, "build/test/kernels"), 1);
-	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+	open_device(text, LOG_LEVEL_ERR);
+	open_runner();
 }
 
 static void setup(void)
@@ -152,14 +136,8 @@ static void setup_cgroups(void)
 
 static void teardown(void)
 {
-	if (runner)
-		runner_destroy(runner);
-	runner = NULL;
-	registry_destroy(registry);
-	devices_close(devices);
-	config_free(&config);
-	ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
-	ck_assert_int_eq(errno, ECHILD);
+	close_runner();
+	assert_no_process_left();
 }
 
 static void teardown_cgroups(void)
@@ -199,18 +177,11 @@ static struct task *make_task(const char *name)
 	struct task *k = calloc(1, sizeof(*k));
 
 	k->b = make_buffer(64);
-	k->range = (struct arax_launch_range){ k->b.data, k->b.bytes, 0, 1 };
-	k->buffer = (struct runner_buffer){ k->b.id, k->b.bytes, 0, k->b.fd, 0 };
-	k->t.kernel = registry_find(registry, name);
-	ck_assert_ptr_nonnull(k->t.kernel);
-	k->t.launch = (struct arax_launch){
-		.size = sizeof(k->t.launch), .nr_ranges = 1, .grid = { 1, 1, 1 },
-		.block = { 1, 1, 1 }, .group_end = 1, .ranges = &k->range, .args = &k->result,
-		.arg_len = strncmp(name, "test_error", 10) ? 0 : 4,
-	};
-	k->t.buffers = &k->buffer;
-	k->t.uid = TENANT;
-	k->t.gid = TENANT_GID;
+	fill_task(&k->t, name, &k->b, 1, &k->range, &k->buffer);
+	if (!strncmp(name, "test_error", 10)) {
+		k->t.launch.args = &k->result;
+		k->t.launch.arg_len = sizeof(k->result);
+	}
 	k->t.done = on_done;
 	k->turn = (struct runner_turn){ .slice_ns = 2 * MS, .slice = on_slice, .parked = on_parked };
 	k->t.turn = &k->turn;
@@ -834,9 +805,8 @@ START_TEST(can_not_be_killed)
 	int before;
 
 	log_max_level = 0;
-	runner_destroy(runner);
 	config.worker.program = strdup("build/test/worker-traced");
-	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+	open_runner_anew();
 	before = workers_descriptors();
 	ck_assert_int_eq(finish(begin("test_error_data", false)), -EAGAIN);
 	ck_assert(comes_true(workers_descriptors() == before, 2000));
@@ -845,30 +815,6 @@ START_TEST(can_not_be_killed)
 	ck_assert_int_eq(workers_descriptors(), before);
 }
 END_TEST
-
-/* Who hangs in the kernel looks like that: it was killed, and there is no end to see. */
-static pid_t begin_tracer(pid_t worker)
-{
-	int told[2];
-	char byte;
-	pid_t pid;
-
-	ck_assert_int_eq(pipe(told), 0);
-	pid = fork();
-	if (!pid) {
-		if (ptrace(PTRACE_SEIZE, worker, NULL, PTRACE_O_TRACEEXIT) || write(told[1], "", 1) != 1)
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	close(told[1]);
-	byte = read(told[0], &byte, 1) == 1;
-	close(told[0]);
-	if (byte)
-		return pid;
-	waitpid(pid, NULL, 0);
-	return -1;
-}
 
 /* In the cgroups of all workers; *@other: one of them that is not @but. */
 static int processes(pid_t but, pid_t *other)
@@ -920,7 +866,7 @@ START_TEST(its_children_go_though_it_hangs)
 	log_max_level = 0;
 	k = begin_child(&worker, &child);
 	with = descriptors();
-	tracer = begin_tracer(worker);
+	tracer = begin_tracer(&worker, 1);
 	if (tracer < 0)
 		be_skip("its_children_go_though_it_hangs", "a worker can't be traced");
 	runner_end(runner, &k->turn);
@@ -932,8 +878,7 @@ START_TEST(its_children_go_though_it_hangs)
 	ck_assert_int_eq(child, 0);
 	/* The worker had six, and the task its buffer. */
 	ck_assert(comes_true(descriptors() <= with - 7, 1000));
-	ck_assert_int_eq(kill(tracer, SIGKILL), 0);
-	ck_assert_int_eq(waitpid(tracer, NULL, 0), tracer);
+	end_tracer(tracer);
 	ck_assert(comes_true(!folders(), 2000));
 }
 END_TEST
@@ -946,7 +891,7 @@ START_TEST(a_child_of_it_hangs)
 
 	log_max_level = 0;
 	k = begin_child(&worker, &child);
-	tracer = begin_tracer(child);
+	tracer = begin_tracer(&child, 1);
 	if (tracer < 0)
 		be_skip("a_child_of_it_hangs", "a worker can't be traced");
 	runner_end(runner, &k->turn);
@@ -957,8 +902,7 @@ START_TEST(a_child_of_it_hangs)
 	/* Longer than what was killed takes. */
 	usleep(5000000);
 	ck_assert_int_eq(folders(), 1);
-	ck_assert_int_eq(kill(tracer, SIGKILL), 0);
-	ck_assert_int_eq(waitpid(tracer, NULL, 0), tracer);
+	end_tracer(tracer);
 	ck_assert(comes_true(!folders(), 2000));
 }
 END_TEST
@@ -991,7 +935,7 @@ START_TEST(what_others_left_has_one_second)
 		f = fopen(path, "w");
 		fprintf(f, "%d", pids[i]);
 		ck_assert_int_eq(fclose(f), 0);
-		tracers[i] = begin_tracer(pids[i]);
+		tracers[i] = begin_tracer(&pids[i], 1);
 		traced &= tracers[i] >= 0;
 	}
 	if (!traced)
@@ -1004,10 +948,8 @@ START_TEST(what_others_left_has_one_second)
 		ck_assert_uint_lt(now_ns() - start, OLD * 1000 * MS - 500 * MS);
 	}
 	for (int i = 0; i < OLD; i++) {
-		if (tracers[i] >= 0) {
-			ck_assert_int_eq(kill(tracers[i], SIGKILL), 0);
-			ck_assert_int_eq(waitpid(tracers[i], NULL, 0), tracers[i]);
-		}
+		if (tracers[i] >= 0)
+			end_tracer(tracers[i]);
 		ck_assert_int_eq(waitpid(pids[i], NULL, 0), pids[i]);
 		old_path(path, i, "");
 		ck_assert(!rmdir(path) || errno == ENOENT);
