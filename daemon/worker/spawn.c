@@ -77,6 +77,10 @@ static const char *missing(enum step step, int err)
 	/* EINVAL: their limit is below the place that was asked for. */
 	if (step == STEP_FDS && (err == EINVAL || err == EMFILE))
 		return "araxd may have too few descriptors: LimitNOFILE= of its unit, ulimit -n";
+	if (step == STEP_CPUS)
+		return "araxd may use none of its device's CPUs: cpu.groups, AllowedCPUs= of its unit";
+	if (step == STEP_CGROUP)
+		return "it can't enter a cgroup of its own: see worker.cgroup";
 	return step == STEP_EXEC ? "the file that is worker.program can't be executed" : "";
 }
 

@@ -893,6 +893,23 @@ START_TEST(no_null)
 }
 END_TEST
 
+/* They were there when the device was made. */
+START_TEST(no_cpu)
+{
+	struct buffer b = make_buffer(64);
+	cpu_set_t cpus = runner->options.cpus;
+
+	log_max_level = 0;
+	CPU_ZERO(&runner->options.cpus);
+	CPU_SET(CPU_SETSIZE - 1, &runner->options.cpus);
+	ck_assert_int_eq(run("test_identity", &b, 1, NULL, 0), -EAGAIN);
+	assert_reason("can't be started: araxd may use none of its device's CPUs: cpu.groups, AllowedCPUs= of its unit: Invalid argument");
+	runner->options.cpus = cpus;
+	ck_assert_int_eq(run("test_identity", &b, 1, NULL, 0), 0);
+	free_buffer(&b);
+}
+END_TEST
+
 START_TEST(no_program_can_be_executed)
 {
 #define CANT_BE	"the process for the kernel can't be started: the file that is worker.program can't be executed: "
@@ -1499,6 +1516,7 @@ int main(void)
 	tcase_add_test(t, no_program);
 	tcase_add_test(t, no_place_for_its_descriptors);
 	tcase_add_test(t, no_null);
+	tcase_add_test(t, no_cpu);
 	tcase_add_test(t, no_program_can_be_executed);
 	tcase_add_test(t, stopped_as_it_starts);
 	tcase_add_test(t, traced_as_it_starts);

@@ -717,6 +717,31 @@ START_TEST(no_descriptor_for_a_cgroup)
 }
 END_TEST
 
+/* Below one of threads nothing can. */
+START_TEST(a_cgroup_can_not_be_entered)
+{
+	char path[PATH_MAX + 64];
+	struct task *k;
+	FILE *f;
+
+	log_max_level = 0;
+	snprintf(path, sizeof(path), "%s/cgroup.type", folder);
+	f = fopen(path, "w");
+	ck_assert_ptr_nonnull(f);
+	fputs("threaded", f);
+	if (fclose(f)) {
+		be_skip("a_cgroup_can_not_be_entered", "no cgroup of threads can be made");
+		return;
+	}
+	k = begin("test_error_data", false);
+	await(&k->done, 1);
+	ck_assert_msg(strstr(k->t.reason, "can't be started: it can't enter a cgroup of its own: see worker.cgroup: "),
+		      "%s", k->t.reason);
+	ck_assert_int_eq(finish(k), -EAGAIN);
+	ck_assert(comes_true(!folders(), 2000));
+}
+END_TEST
+
 START_TEST(no_place_for_cgroups)
 {
 	pid_t pid = fork();
@@ -1198,6 +1223,7 @@ int main(void)
 	tcase_add_test(cg, what_others_left_has_one_second);
 	tcase_add_test(cg, what_others_left_is_ended);
 	tcase_add_test(cg, no_descriptor_for_a_cgroup);
+	tcase_add_test(cg, a_cgroup_can_not_be_entered);
 	tcase_add_test(cg, no_place_for_cgroups);
 	/* Of another user, and where Linux has a file that only its owner can open, since 5.14. */
 	if (!geteuid())
