@@ -232,6 +232,12 @@ bool worker_cgroup_freeze(struct worker_cgroup *cg, bool frozen)
 	return cg && pwrite(cg->freeze, frozen ? "1" : "0", 1, 0) == 1;
 }
 
+void worker_cgroup_kill(const struct worker_cgroup *cg)
+{
+	if (cg && cg->dir >= 0)
+		kill_all(cg->dir);
+}
+
 static void close_all(struct worker_cgroup *cg)
 {
 	int *const fds[] = { &cg->dir, &cg->procs, &cg->freeze };

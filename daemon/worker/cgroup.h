@@ -36,6 +36,9 @@ int worker_cgroup_procs(const struct worker_cgroup *cg);
 /* All of it stands still soon, whatever signals it gets but SIGKILL; or goes on.  False: it can't. */
 bool worker_cgroup_freeze(struct worker_cgroup *cg, bool frozen);
 
+/* All that is in it, without waiting for anything. */
+void worker_cgroup_kill(const struct worker_cgroup *cg);
+
 /*
  * Has what is in it killed, and says whether it could be removed.  False: to be asked again, for
  * something hangs in the kernel, or needs a moment.  It has no descriptors from then on.

@@ -336,6 +336,8 @@ static enum worker_fate kill_and_reap(struct worker *w, int *signal)
 	if (w->reaped)
 		return fate;
 	worker_kill(w);
+	/* What it has started may write there as well, and does not end with it. */
+	worker_cgroup_kill(w->cgroup);
 	if (wait_exit(w, left_ms(w, WORKER_END_NS)))
 		fate = reap(w, signal);
 	return fate;
@@ -371,7 +373,7 @@ bool worker_gone(struct worker *w)
 
 	if (!w->reaped && !wait_exit(w, 0) && left_ms(w, KILL_TIMEOUT_NS))
 		return false;
-	kill_and_reap(w, &signal);
+	reap(w, &signal);
 	if (!w->reaped && !w->hangs)
 		log_err("worker can't be killed: it hangs in the kernel, or is traced",
 			log_i64("pid", w->pid), log_u64("uid", w->key.uid));

@@ -886,6 +886,7 @@ START_TEST(its_children_go_though_it_hangs)
 {
 	pid_t worker, child, tracer;
 	struct task *k;
+	uint64_t began;
 	int with;
 
 	log_max_level = 0;
@@ -894,6 +895,7 @@ START_TEST(its_children_go_though_it_hangs)
 	tracer = begin_tracer(&worker, 1);
 	if (tracer < 0)
 		be_skip("its_children_go_though_it_hangs", "a worker can't be traced");
+	began = now_ns();
 	runner_end(runner, &k->turn);
 	await(&k->done, 1);
 	ck_assert_int_eq(finish(k), -ECANCELED);
@@ -901,6 +903,8 @@ START_TEST(its_children_go_though_it_hangs)
 		return;
 	ck_assert(comes_true(processes(worker, &child) == 1, 1000));
 	ck_assert_int_eq(child, 0);
+	/* Nor until nobody waits any more for the worker's own end. */
+	ck_assert_uint_lt(now_ns() - began, 1500 * MS);
 	/* The worker had six, and the task its buffer. */
 	ck_assert(comes_true(descriptors() <= with - 7, 1000));
 	end_tracer(tracer);
