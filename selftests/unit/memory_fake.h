@@ -91,5 +91,7 @@ TCase *room_case(void);
 TCase *pieces_case(void);
 /* memory_lost.c */
 TCase *lost_case(void);
+/* memory_anew.c */
+TCase *anew_case(void);
 
 #endif /* SELFTESTS_UNIT_MEMORY_FAKE_H */

@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/memory/bits.h"
 #include "daemon/memory/internal.h"
 #include "selftests/unit/memory_fake.h"
 #include "uapi/arax.h"
 
 #define BYTES	(1u << 20)
+#define MAPPED	(2 * BYTES)	/* what is lost of no larger a buffer is told by the byte */
 
 /* The linker leads the manager's allocations to here. */
 void *__real_calloc(size_t nr, size_t bytes);
@@ -77,19 +79,22 @@ static void expect(uint64_t offset, uint64_t length, int c)
 		ck_assert_int_eq(pair.host[offset + i], c);
 }
 
-/* The pieces that are lost, and how many have room; @records: of so many extents. */
-static uint32_t lost_pieces(uint32_t *room, uint32_t *records)
+/* The pieces that are lost, and the memory for them; @records: of so many extents. */
+static uint32_t lost_pieces(uint64_t *taken, uint32_t *records)
 {
 	const struct look l = look_bytes(pair.buffer, 0, UINT64_MAX);
+	uint64_t at, from, to, born;
 	struct memory_extent *e;
 	uint32_t nr = 0;
 
-	*room = *records = 0;
+	*taken = *records = 0;
 	for (e = look_first(&l); e; e = look_next(&l, e)) {
 		if (!e->lost)
 			continue;
-		nr += e->dirty.nr;
-		*room += e->dirty.size;
+		for (at = 0; extent_first_dirty(e, at, e->end, &from, &to, &born); at = to)
+			nr++;
+		*taken += e->dirty.size * sizeof(struct interval);
+		*taken += e->map ? bits_words(e->end) * sizeof(*e->map) : 0;
 		++*records;
 	}
 	return nr;
@@ -97,11 +102,12 @@ static uint32_t lost_pieces(uint32_t *room, uint32_t *records)
 
 static void expect_all_again(uint64_t bytes)
 {
-	uint32_t room, records;
+	uint32_t records;
+	uint64_t taken;
 
 	ck_assert_int_eq(run(1, pair_range(ARAX_OUT, 0, bytes, 0, 1), 'z', 0), 0);
 	expect(0, bytes, 'z');
-	ck_assert_uint_eq(lost_pieces(&room, &records), 0);
+	ck_assert_uint_eq(lost_pieces(&taken, &records), 0);
 }
 
 /* In the midst of what one wrote before, of which half is known to be lost already (@_i). */
@@ -213,17 +219,20 @@ END_TEST
 /* A record's share of the buffer's own bytes. */
 static void expect_bounded(uint64_t bytes, uint32_t *nr)
 {
-	uint64_t most = bytes / 4 < 4096 ? 4096 : bytes / 4;
-	uint32_t room, records;
+	uint32_t records;
+	uint64_t taken;
 
-	*nr = lost_pieces(&room, &records);
+	*nr = lost_pieces(&taken, &records);
 	ck_assert_uint_le(records, 1);
-	ck_assert_uint_le(room * sizeof(struct interval), most);
-	ck_assert_uint_le(room * sizeof(struct interval), 256u << 10);
+	ck_assert_uint_le(taken, 512 + bytes / 8);
+	ck_assert_uint_le(taken, 512 + (256u << 10));
 }
 
-/* However many pieces are lost: by tasks, or with the device, whatever the buffer's size. */
-START_TEST(many_pieces_are_rounded)
+/*
+ * However many pieces are lost: by tasks, or with the device, whatever the buffer's size.  Of a large one
+ * they are rounded.
+ */
+START_TEST(many_pieces)
 {
 	static const uint64_t sizes[] = { 4096, 64 << 10, 1 << 20, 16 << 20 };
 	const uint64_t bytes = sizes[_i / 2];
@@ -257,7 +266,10 @@ START_TEST(many_pieces_are_rounded)
 		struct memory_range r = pair_range(ARAX_IN, i, 1, 0, 1);
 
 		ck_assert_int_eq(memory_flush(pair.m, &r), -EIO);
+		if (bytes <= MAPPED)
+			expect(i + 1, 1, 0);
 	}
+	ck_assert_int_eq(nr < at / gap, bytes > MAPPED);
 	/* What was never lost, nor is near it. */
 	before = nr;
 	if (at < bytes)
@@ -294,11 +306,68 @@ START_TEST(rows_are_not_rounded)
 }
 END_TEST
 
-/* Nor does it take more to write it anew piece by piece: who does is told when there are too many. */
+/* Nor does it take more to write it anew piece by piece, however small these are. */
 START_TEST(a_loss_cut_into_many_pieces)
 {
 	const uint64_t bytes = 4096;
 	struct memory_range all, row;
+	uint32_t nr = 0;
+
+	pair_start(bytes);
+	all = pair_range(ARAX_OUT, 0, bytes, 0, 1);
+	ck_assert_int_eq(run(0, all, 'a', 0), 0);
+	ck_assert_int_eq(run(0, all, 'h', -ENODEV), -ENODEV);
+	for (uint32_t i = 0; i < bytes / 8; i++) {
+		row = pair_range(ARAX_OUT, 8 * i + 4, 4, 0, 1);
+		ck_assert_int_eq(run(1, row, 'b', 0), 0);
+		expect_bounded(bytes, &nr);
+	}
+	ck_assert_uint_eq(nr, bytes / 8);
+	for (uint32_t i = 0; i < bytes / 8; i++)
+		expect(8 * i + 4, 4, 'b');
+	expect_lost(pair_range(ARAX_IN, 0, 4, 8, bytes / 8));
+	/* All rows at once are no other case. */
+	row = pair_range(ARAX_OUT, 2, 1, 4, bytes / 4);
+	ck_assert_int_eq(run(1, row, 'c', 0), 0);
+	expect_bounded(bytes, &nr);
+	expect_lost(pair_range(ARAX_IN, 0, 2, 8, bytes / 8));
+	expect_lost(pair_range(ARAX_IN, 3, 1, 8, bytes / 8));
+	expect_all_again(bytes);
+	pair_finish();
+}
+END_TEST
+
+/* Nor is what a task on the host writes. */
+START_TEST(the_host_writes_many_pieces)
+{
+	const uint64_t bytes = 32768;
+	const uint32_t rows = MEMORY_MAX_ROWS;
+	struct memory_range all;
+	uint32_t nr;
+
+	pair_start(bytes);
+	all = pair_range(ARAX_OUT, 0, bytes, 0, 1);
+	ck_assert_int_eq(run(0, all, 'a', 0), 0);
+	ck_assert_int_eq(run(0, all, 'h', -ENODEV), -ENODEV);
+	for (uint32_t i = 0; i < rows; i++)
+		pair.host[8 * i + 3] = 'e';
+	memory_host_wrote(pair.m, pair.buffer, 3, 1, 8, rows);
+	expect_bounded(bytes, &nr);
+	ck_assert_uint_eq(nr, rows + 1);
+	for (uint32_t i = 0; i < rows; i++)
+		expect(8 * i + 3, 1, 'e');
+	expect_lost(pair_range(ARAX_IN, 2, 1, 8, rows));
+	expect_lost(pair_range(ARAX_IN, 4, 1, 8, rows));
+	expect_all_again(bytes);
+	pair_finish();
+}
+END_TEST
+
+/* Of a large one they may be too many: who does it is told, and what he wrote counts as not written. */
+START_TEST(a_large_loss_cut_into_many_pieces)
+{
+	const uint64_t bytes = 2 * MAPPED;
+	struct memory_range all, rows;
 	uint32_t nr = 0, written;
 	int err = 0;
 
@@ -306,33 +375,42 @@ START_TEST(a_loss_cut_into_many_pieces)
 	all = pair_range(ARAX_OUT, 0, bytes, 0, 1);
 	ck_assert_int_eq(run(0, all, 'a', 0), 0);
 	ck_assert_int_eq(run(0, all, 'h', -ENODEV), -ENODEV);
-	for (written = 0; written < bytes / 8 && !err; written += !err) {
-		err = run(1, pair_range(ARAX_OUT, 8 * written + 4, 4, 0, 1), 'b', 0);
+	for (written = 0; written < bytes / 256 && !err; written += err ? 0 : 1024) {
+		rows = pair_range(ARAX_OUT, 256 * written + 4, 4, 256, 1024);
+		err = run(1, rows, 'b', 0);
 		expect_bounded(bytes, &nr);
 	}
 	ck_assert_int_eq(err, -ENOMEM);
-	ck_assert_uint_gt(written, 100);
-	for (uint32_t i = 0; i < written; i++)
-		expect(8 * i + 4, 4, 'b');
-	expect_lost(pair_range(ARAX_IN, 0, 4, 8, bytes / 8));
-	/* All rows at once are no other case. */
-	row = pair_range(ARAX_OUT, 4, 4, 8, bytes / 8);
-	ck_assert_int_eq(run(1, row, 'c', 0), -ENOMEM);
-	expect_bounded(bytes, &nr);
-	expect_lost(pair_range(ARAX_IN, 0, 4, 8, bytes / 8));
+	ck_assert_uint_gt(written, 4096);
+	for (uint32_t i = 0; i < written; i += 99)
+		expect(256 * i + 4, 4, 'b');
+	expect_lost(pair_range(ARAX_IN, 8, 252, 256, written));
+	expect_lost(rows);
 	/* The host can't be told; so the bytes stay lost. */
-	memory_host_wrote(pair.m, pair.buffer, 4, 4, 8, bytes / 8);
+	memory_host_wrote(pair.m, pair.buffer, rows.offset, 4, 256, 1024);
 	expect_bounded(bytes, &nr);
-	expect_lost(pair_range(ARAX_IN, 0, 4, 8, bytes / 8));
+	expect_lost(rows);
 	/* In larger ones. */
-	for (uint32_t i = 0; i < bytes; i += 64)
-		ck_assert_int_eq(run(1, pair_range(ARAX_OUT, i, 64, 0, 1), 'd', 0), 0);
-	expect(0, bytes, 'd');
-	expect_bounded(bytes, &nr);
-	ck_assert_uint_eq(nr, 0);
+	expect_all_again(bytes);
 	pair_finish();
 }
 END_TEST
+
+/* So that there is room for few pieces more of what is lost in 0..@end. */
+static void cut_into_many(uint64_t end)
+{
+	const uint32_t half = (uint32_t)(end / 2), stride = half / MEMORY_MAX_ROWS;
+	struct memory_range r = pair_range(ARAX_OUT, 64, 4, stride, MEMORY_MAX_ROWS);
+	uint32_t records, nr;
+	uint64_t taken;
+
+	ck_assert_int_eq(run(0, r, 'c', 0), 0);
+	r = pair_range(ARAX_OUT, half + 64, 4, stride, MEMORY_MAX_ROWS - 96);
+	ck_assert_int_eq(run(0, r, 'c', 0), 0);
+	nr = lost_pieces(&taken, &records);
+	ck_assert_uint_gt(nr, 8000);
+	ck_assert_uint_le(nr, lost_most(pair.buffer));
+}
 
 /*
  * A task writes rows of which some were good on its device, and some are lost, in too many pieces.  Whatever
@@ -340,20 +418,21 @@ END_TEST
  */
 START_TEST(rows_good_and_lost)
 {
-	const uint64_t bytes = 8192, half = bytes / 2;
+	const uint64_t bytes = 2 * MAPPED, half = bytes / 2;
 	struct memory_range rows, one;
 
 	pair_start(bytes);
 	ck_assert_int_eq(run(0, pair_range(ARAX_OUT, 0, half, 0, 1), 'a', 0), 0);
 	ck_assert_int_eq(run(0, pair_range(ARAX_OUT, 0, half, 0, 1), 'h', -ENODEV), -ENODEV);
+	cut_into_many(half);
 	ck_assert_int_eq(run(1, pair_range(ARAX_OUT, half, half, 0, 1), 'g', 0), 0);
 	expect(half, half, 'g');
-	rows = pair_range(ARAX_OUT, 4, 4, 8, bytes / 8);
+	rows = pair_range(ARAX_OUT, 4, 4, 1024, MEMORY_MAX_ROWS);
 	ck_assert_int_eq(run(1, rows, 'c', _i ? -EFAULT : 0), _i ? -EFAULT : -ENOMEM);
-	for (uint64_t at = half; at < bytes; at += 4) {
-		one = pair_range(ARAX_IN, at, 4, 0, 1);
+	for (uint64_t at = half; at < bytes; at += 1024) {
+		one = pair_range(ARAX_IN, at, 12, 0, 1);
 		ck_assert_int_eq(memory_enter(pair.m, 1, 0, &one, 1, 1, nobody), 0);
-		ck_assert_mem_eq((void *)(uintptr_t)one.address, pair.host + at, 4);
+		ck_assert_mem_eq((void *)(uintptr_t)one.address, pair.host + at, 12);
 		ck_assert_int_eq(memory_leave(pair.m, 1, 0, &one, 1, 0), 0);
 		memory_settle(pair.m, 1, &one, 1, 1);
 	}
@@ -467,9 +546,11 @@ TCase *lost_case(void)
 	tcase_add_loop_test(c, the_host_writes_rows_without_memory, 0, 2);
 	tcase_add_test(c, rows_are_written_anew_without_memory);
 	tcase_add_test(c, no_bytes_without_a_record);
-	tcase_add_loop_test(c, many_pieces_are_rounded, 0, 8);
+	tcase_add_loop_test(c, many_pieces, 0, 8);
 	tcase_add_test(c, rows_are_not_rounded);
 	tcase_add_test(c, a_loss_cut_into_many_pieces);
+	tcase_add_test(c, the_host_writes_many_pieces);
+	tcase_add_test(c, a_large_loss_cut_into_many_pieces);
 	tcase_add_loop_test(c, rows_good_and_lost, 0, 2);
 	tcase_add_test(c, devices_are_lost_time_and_again);
 	tcase_add_test(c, pieces_are_as_a_map_has_them);
