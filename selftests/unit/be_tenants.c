@@ -185,6 +185,15 @@ static void teardown(void)
 	be_rmdir(top);
 }
 
+/* It has another name from now on. */
+static char old[128];
+
+static void move_away(const char *path)
+{
+	ck_assert_uint_lt((size_t)snprintf(old, sizeof(old), "%s.old", path), sizeof(old));
+	ck_assert_int_eq(rename(path, old), 0);
+}
+
 static void create(void)
 {
 	t = tenants_create(files, mount, record, NULL);
@@ -560,19 +569,18 @@ END_TEST
 
 START_TEST(folder_is_replaced)
 {
-	char other[128], old[128];
 	unsigned int before;
+	char other[128];
 
 	make("/a");
 	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
 	snprintf(other, sizeof(other), "%s.new", files);
-	snprintf(old, sizeof(old), "%s.old", files);
 	ck_assert_int_eq(mkdir(other, 0755), 0);
 	be_write(other, "1.conf", "tenant /a { tasks.max = 9 }\n");
 	create();
 	expect("/a 1=5;");
 	before = watches();
-	ck_assert_int_eq(rename(files, old), 0);
+	move_away(files);
 	/* Seen or not, meanwhile there are no fewer limits. */
 	if (_i) {
 		tenants_event(t);
@@ -595,15 +603,13 @@ END_TEST
 /* As an administrator does who has another one ready, or makes it anew, file by file. */
 START_TEST(folder_is_away)
 {
-	char old[128];
 	int wait;
 
-	snprintf(old, sizeof(old), "%s.old", files);
 	make("/a");
 	create();
 	set_folder("tenant /a { tasks.max = 5 }\n");
 	expect("/a 1=5;");
-	ck_assert_int_eq(rename(files, old), 0);
+	move_away(files);
 	ck_assert(told());
 	wait = tenants_event_paced(t);
 	ck_assert_int_gt(wait, TENANTS_GRACE_MS - 5000);
@@ -650,16 +656,13 @@ END_TEST
 /* Nor has one fewer limits as long as its files come. */
 START_TEST(folder_comes_file_by_file)
 {
-	char old[128];
-
-	snprintf(old, sizeof(old), "%s.old", files);
 	make("/a");
 	make("/b");
 	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
 	be_write(files, "2.conf", "tenant /b { tasks.max = 6 }\n");
 	create();
 	expect("/a 1=5;/b 1=6;");
-	ck_assert_int_eq(rename(files, old), 0);
+	move_away(files);
 	ck_assert_int_eq(mkdir(files, 0755), 0);
 	tenants_event(t);
 	expect("");
@@ -693,14 +696,11 @@ END_TEST
 /* Another one that is empty is no other word than none. */
 START_TEST(folder_is_empty)
 {
-	char old[128];
-
-	snprintf(old, sizeof(old), "%s.old", files);
 	make("/a");
 	create();
 	set_folder("tenant /a { tasks.max = 5 }\n");
 	expect("/a 1=5;");
-	ck_assert_int_eq(rename(files, old), 0);
+	move_away(files);
 	ck_assert_int_eq(mkdir(files, 0755), 0);
 	tenants_event(t);
 	expect("");
@@ -734,15 +734,13 @@ END_TEST
 /* As far up as we may rename: nobody is told of that but by the one that is moved. */
 START_TEST(folder_above_is_replaced)
 {
-	char a[96], other[128], old[128], in_other[160], in_old[160];
+	char a[96], other[128], in_other[160], in_old[160];
 	unsigned int before;
 
 	make("/a");
 	snprintf(a, sizeof(a), "%s/x", top);
 	snprintf(other, sizeof(other), "%s.new", a);
-	snprintf(old, sizeof(old), "%s.old", a);
 	snprintf(in_other, sizeof(in_other), "%s/y/tenants.d", other);
-	snprintf(in_old, sizeof(in_old), "%s/y/tenants.d", old);
 	snprintf(files, sizeof(files), "%s/x/y/tenants.d", top);
 	make_all(files);
 	make_all(in_other);
@@ -751,7 +749,8 @@ START_TEST(folder_above_is_replaced)
 	create();
 	expect("/a 1=5;");
 	before = watches();
-	ck_assert_int_eq(rename(a, old), 0);
+	move_away(a);
+	snprintf(in_old, sizeof(in_old), "%s/y/tenants.d", old);
 	ck_assert_int_eq(rename(other, a), 0);
 	/* It need not be asked for: whoever waits is told. */
 	ck_assert(told());
