@@ -63,6 +63,23 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
 	return ret;
 }
 
+/* The folder's file system doesn't answer for now; and somebody waits for that. */
+static int hangs, waits;
+
+int __real_stat(const char *path, struct stat *st);
+int __wrap_stat(const char *path, struct stat *st);
+
+int __wrap_stat(const char *path, struct stat *st)
+{
+	/* Not for ever: a test that waits for itself is to say so. */
+	for (int i = 0; !strcmp(path, files) && __atomic_load_n(&hangs, __ATOMIC_ACQUIRE); i++) {
+		ck_assert_int_lt(i, 2000);
+		__atomic_store_n(&waits, 1, __ATOMIC_RELEASE);
+		usleep(1000);
+	}
+	return __real_stat(path, st);
+}
+
 static void expect(const char *what)
 {
 	ck_assert_str_eq(calls, what);
@@ -769,10 +786,11 @@ START_TEST(folder_above_is_replaced)
 }
 END_TEST
 
-/* Of a link nobody is told, but who asks. */
+/* Of a link, too, whoever waits is told. */
 START_TEST(link_above_leads_elsewhere)
 {
-	char a[96], b[96], to[96], in_a[128], in_b[128];
+	char a[96], b[96], to[96], new[128], in_a[128], in_b[128];
+	unsigned int before;
 
 	make("/a");
 	snprintf(a, sizeof(a), "%s/a", top);
@@ -785,18 +803,88 @@ START_TEST(link_above_leads_elsewhere)
 	make_all(in_b);
 	be_write(in_a, "1.conf", "tenant /a { tasks.max = 5 }\n");
 	be_write(in_b, "1.conf", "tenant /a { tasks.max = 9 }\n");
+	snprintf(new, sizeof(new), "%s.new", to);
 	ck_assert_int_eq(symlink(a, to), 0);
 	create();
 	expect("/a 1=5;");
-	ck_assert_int_eq(unlink(to), 0);
-	ck_assert_int_eq(symlink(b, to), 0);
-	if (_i)
+	before = watches();
+	ck_assert_int_eq(symlink(b, new), 0);
+	if (_i != 2)
+		ck_assert_int_eq(unlink(to), 0);
+	ck_assert(told() == (_i != 2));
+	ck_assert_int_eq(rename(new, to), 0);
+	ck_assert(told());
+	if (_i == 1)
 		ck_assert_int_eq(tenants_event_paced(t), TENANTS_CHECK_MS);
 	else
 		tenants_event(t);
 	expect("/a 1=9;");
+	ck_assert_uint_eq(watches(), before);
 	set_folder("tenant /a { tasks.max = 10 }\n");
 	expect("/a 1=10;");
+}
+END_TEST
+
+/* Of what a link leads through nobody is told, but who looks now and then; and he is not waited for. */
+START_TEST(link_leads_through_another_folder)
+{
+	char x[96], y[96], in_x[128], to[96], a[128];
+
+	make("/a");
+	snprintf(x, sizeof(x), "%s/x", top);
+	snprintf(y, sizeof(y), "%s/y", top);
+	snprintf(to, sizeof(to), "%s/to", top);
+	snprintf(a, sizeof(a), "%s/a", x);
+	snprintf(in_x, sizeof(in_x), "%s/a/tenants.d", x);
+	snprintf(files, sizeof(files), "%s/to/tenants.d", top);
+	make_all(in_x);
+	be_write(in_x, "1.conf", "tenant /a { tasks.max = 5 }\n");
+	ck_assert_int_eq(symlink(a, to), 0);
+	create();
+	expect("/a 1=5;");
+	ck_assert_int_eq(rename(x, y), 0);
+	make_all(in_x);
+	be_write(in_x, "1.conf", "tenant /a { tasks.max = 9 }\n");
+	ck_assert(!told());
+	tenants_event(t);
+	expect("");
+	ck_assert_int_eq(tenants_event_paced(t), TENANTS_CHECK_MS);
+	expect("/a 1=9;");
+	set_folder("tenant /a { tasks.max = 10 }\n");
+	expect("/a 1=10;");
+}
+END_TEST
+
+static void *look_now_and_then(void *arg)
+{
+	tenants_event_paced(t);
+	return arg;
+}
+
+/* Where the folder's file system hangs who arrives has the limits that are known. */
+START_TEST(folder_hangs)
+{
+	pthread_t thread;
+
+	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
+	create();
+	expect("");
+	__atomic_store_n(&hangs, 1, __ATOMIC_RELEASE);
+	if (_i) {
+		ck_assert_int_eq(pthread_create(&thread, NULL, look_now_and_then, NULL), 0);
+		while (!__atomic_load_n(&waits, __ATOMIC_ACQUIRE))
+			usleep(1000);
+	}
+	make("/a");
+	tenants_event(t);
+	expect("/a 1=5;");
+	ck_assert_int_eq(__atomic_load_n(&waits, __ATOMIC_ACQUIRE), _i);
+	__atomic_store_n(&hangs, 0, __ATOMIC_RELEASE);
+	if (_i)
+		ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	expect("");
+	set_folder("tenant /a { tasks.max = 6 }\n");
+	expect("/a 1=6;");
 }
 END_TEST
 
@@ -859,7 +947,9 @@ int main(void)
 	tcase_add_test(tc, folder_is_empty);
 	tcase_add_loop_test(tc, no_grace_at_reload, 0, 2);
 	tcase_add_test(tc, folder_above_is_replaced);
-	tcase_add_loop_test(tc, link_above_leads_elsewhere, 0, 2);
+	tcase_add_loop_test(tc, link_above_leads_elsewhere, 0, 3);
+	tcase_add_test(tc, link_leads_through_another_folder);
+	tcase_add_loop_test(tc, folder_hangs, 0, 2);
 	tcase_add_test(tc, two_threads);
 	suite_add_tcase(suite, tc);
 	return be_main(suite);
