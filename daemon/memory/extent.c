@@ -54,6 +54,7 @@ static void extent_forget(struct memory_extent *e)
 	intervals_destroy(&e->valid);
 	intervals_destroy(&e->filled);
 	intervals_destroy(&e->dirty);
+	free(e->map);
 	pthread_mutex_destroy(&e->load);
 	free(e);
 }

@@ -15,6 +15,7 @@
  *   behind.c	... in before those have ended which it waits for
  *   lazy.c	results that stay where they are, until somebody needs them
  *   lost.c	... and what is lost of them
+ *   bits.c	... by the byte
  *   foresee.c	what tasks to come will use
  *   upcoming.c	... of one buffer
  *   treap.c	ordered trees
@@ -97,6 +98,8 @@ struct rate {
  * @clears:	times that some of its bytes were made stale
  * @lost:	it is on no device, but the buffer's, to know what @dirty bytes nobody has
  * @coarse:	of these some may be had all the same, and be dirty elsewhere: see lost.c
+ * @map:	of these, not all of @dirty are, but those whose bits (bits.h) say so; @dirty is one piece
+ *		then, from the first to the last; NULL: all are
  * @place:	in the tree of its buffer on its device, by @start
  * @number:	the newer, the larger
  * @any_dirty:	as that tree knows it; @reach, @dirty_reach: the furthest end of all from here on
@@ -143,6 +146,7 @@ struct memory_extent {
 	struct intervals valid;
 	struct intervals filled;
 	struct intervals dirty;
+	uint64_t *map;
 	struct memory_range *users;
 	struct memory_range *holders;
 	struct memory_extent *held_next, **held_prev;
@@ -381,6 +385,17 @@ static inline uint64_t dirty_born(struct memory_extent *e)
 static inline uint64_t valid_born(const struct memory_extent *e, uint64_t born)
 {
 	return e->buffer->lazy ? 0 : born;
+}
+
+/* lost.c (locked): of start..end, by @e's map, the first that are lost; false: none. */
+bool lost_first(const struct memory_extent *e, uint64_t *start, uint64_t *end);
+
+/* (locked) As intervals_first() of what is dirty in it. */
+static inline bool extent_first_dirty(const struct memory_extent *e, uint64_t start, uint64_t end,
+				      uint64_t *from, uint64_t *to, uint64_t *born)
+{
+	return intervals_first(&e->dirty, start, end, from, to, born) &&
+	       (!e->map || lost_first(e, from, to));
 }
 
 /* (locked) */
@@ -627,7 +642,7 @@ void lost_take(struct memory_extent *e, const struct memory_range *r);
 /* lost.c (locked): those rows are written anew; false: there is no room to note it, and they stay lost. */
 bool lost_clear_rows(struct memory_extent *e, const struct memory_range *r, uint32_t first,
 		     uint32_t rows);
-/* lost.c: pieces that are told apart of what is lost of it, at most. */
+/* lost.c: pieces of what is lost of it, at most, where there is no map. */
 uint32_t lost_most(const struct memory_buffer *b);
 
 /*
@@ -644,7 +659,10 @@ int extent_flush(struct memory *m, struct memory_extent *e);
  * now.  What can't be had remains as it is.
  */
 void dirty_thin_out(struct memory *m, struct memory_buffer *b);
-/* (locked, for a while not) Of start..end; the device of the oldest extent that has any. */
+/*
+ * (locked, for a while not) Of start..end, with what lies between lost ones that have a map; the device of the
+ * oldest extent that has any.
+ */
 uint64_t dirty_bytes(const struct memory_buffer *b, uint64_t start, uint64_t end,
 		     uint32_t *device);
 /* (locked) Whether any of start..end is, or was where it is lost. */

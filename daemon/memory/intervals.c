@@ -17,7 +17,7 @@ static uint32_t find(const struct intervals *s, uint64_t at)
 	uint32_t low = 0, high = s->nr;
 
 	while (low < high) {
-		uint32_t mid = low + (high - low) / 2;
+		uint32_t mid = (low + high) / 2;	/* they are fewer than 2^31 */
 
 		if (s->v[mid].end > at)
 			high = mid;
@@ -321,14 +321,18 @@ uint64_t intervals_bytes(const struct intervals *s)
 bool intervals_first(const struct intervals *s, uint64_t start, uint64_t end,
 		     uint64_t *from, uint64_t *to, uint64_t *born)
 {
-	uint32_t i = find(s, start);
+	const uint32_t i = find(s, start);
+	struct interval v;
 
-	if (i == s->nr || s->v[i].start >= end)
+	if (i == s->nr)
 		return false;
-	*from = s->v[i].start > start ? s->v[i].start : start;
-	*to = s->v[i].end < end ? s->v[i].end : end;
-	*born = s->v[i].born;
-	return *from < *to;
+	v = s->v[i];
+	if (v.start >= end)
+		return false;
+	*from = v.start > start ? v.start : start;
+	*to = v.end < end ? v.end : end;
+	*born = v.born;
+	return start < end;
 }
 
 /* Whether a piece is left on either side of from..to. */

@@ -88,7 +88,7 @@ static bool first_dirty(const struct memory_extent *e, uint64_t start, uint64_t 
 {
 	uint64_t at, until;
 
-	for (; intervals_first(&e->dirty, start, end, from, to, born); start = until) {
+	for (; extent_first_dirty(e, start, end, from, to, born); start = until) {
 		if (!(how & FLUSH_SPARE) || !users_first(e, *from, *to, may_write, NULL, &at, &until))
 			return true;
 		*to = at;

@@ -619,8 +619,8 @@ static int check_dirty(const struct memory_extent *e)
 		}
 		l = look_dirty(e->buffer, v->start, v->end);
 		for (o = look_first(&l); o; o = look_next(&l, o)) {
-			if (o == e || o->coarse || !intervals_first(&o->dirty, v->start, v->end, &from,
-								    &to, &born))
+			if (o == e || o->coarse || !extent_first_dirty(o, v->start, v->end, &from, &to,
+								       &born))
 				continue;
 			fprintf(stderr, "memory: bytes are dirty twice\n");
 			return 1;

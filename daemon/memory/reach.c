@@ -50,7 +50,7 @@ static bool has(const struct question *q, const struct memory_extent *e, uint64_
 	return gap > at;
 }
 
-/* (locked) Likewise of the host. */
+/* (locked) Likewise of the host; what lies between many lost pieces counts as one of them. */
 static bool host_has(const struct memory_buffer *b, uint64_t at, uint64_t *end)
 {
 	struct look l = look_dirty(b, at, *end);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/log.h"
 
@@ -12,6 +13,8 @@
 /* No more than is needed: anybody may make files in some of them, as in /tmp. */
 #define ABOVE_EVENTS	IN_MOVE_SELF
 #define MISSING_EVENTS	(ABOVE_EVENTS | IN_CREATE | IN_MOVED_TO)
+/* Of the link itself: it is removed, or another one takes its name. */
+#define LINK_EVENTS	(IN_MOVE_SELF | IN_DELETE_SELF | IN_ATTRIB)
 
 /* Where the next name of a path begins that has one above it, or NULL. */
 static char *next_name(char *at)
@@ -39,12 +42,12 @@ int folder_init(struct folder *f, const char *path, int notify)
 	f->nr_above = *f->path != '/';
 	for (at = f->path; (at = next_name(at)) && *at;)
 		f->nr_above++;
-	f->above = calloc(f->nr_above + 1, sizeof(f->above[0]));
+	f->above = calloc(2 * f->nr_above + 1, sizeof(f->above[0]));
 	if (!f->above) {
 		folder_free(f);
 		return -ENOMEM;
 	}
-	for (i = 0; i < f->nr_above; i++)
+	for (i = 0; i < 2 * f->nr_above; i++)
 		f->above[i] = -1;
 	return 0;
 }
@@ -61,29 +64,48 @@ static bool is_above(const struct folder *f, int wd)
 {
 	size_t i;
 
-	for (i = 0; i < f->nr_above; i++)
+	for (i = 0; i < 2 * f->nr_above; i++)
 		if (f->above[i] == wd)
 			return true;
 	return false;
 }
 
-/* Each before the next one is looked for: what comes afterwards is told. */
-static void watch_them(struct folder *f, size_t from, int *wd)
+/* Of the first @n of @path, if that is one; else -1. */
+static int watch_link(const struct folder *f, char *path, size_t n)
 {
-	char *at = f->path, c;
+	int wd = -1;
+	char c, to;
+
+	while (n > 1 && path[n - 1] == '/')
+		n--;
+	c = path[n];
+	path[n] = '\0';
+	/* Should it be none any more then, what is in its place is watched for no less than before. */
+	if (readlink(path, &to, 1) >= 0)
+		wd = inotify_add_watch(f->notify, path,
+				       LINK_EVENTS | IN_DONT_FOLLOW | IN_MASK_ADD);
+	path[n] = c;
+	return wd;
+}
+
+/* Each before the next one is looked for: what comes afterwards is told. */
+static void watch_them(const struct folder *f, char *path, size_t from, int *wd)
+{
+	char *at = path, c;
 	uint32_t events;
 	size_t i, n;
 
-	for (i = 0; i < f->nr_above; i++)
+	for (i = 0; i < 2 * f->nr_above; i++)
 		wd[i] = -1;
 	for (i = 0; i < f->nr_above; i++) {
 		events = i < from ? ABOVE_EVENTS : MISSING_EVENTS;
-		if (i || *f->path == '/')
+		if (i || *path == '/')
 			at = next_name(at);
-		n = (size_t)(at - f->path);
+		n = (size_t)(at - path);
+		wd[f->nr_above + i] = watch_link(f, path, n);
 		c = *at;
 		*at = '\0';
-		wd[i] = inotify_add_watch(f->notify, n ? f->path : ".", events | IN_ONLYDIR);
+		wd[i] = inotify_add_watch(f->notify, n ? path : ".", events | IN_ONLYDIR);
 		*at = c;
 		/* One that we can't read may lead on. */
 		if (wd[i] < 0 && (errno == ENOENT || errno == ENOTDIR))
@@ -95,16 +117,21 @@ static void watch_them(struct folder *f, size_t from, int *wd)
 static int watch_above(struct folder *f, size_t from)
 {
 	int *before = f->above;
+	/* Others may be reading it. */
+	char *path = strdup(f->path);
 	size_t i;
 
-	f->above = calloc(f->nr_above + 1, sizeof(f->above[0]));
-	if (!f->above) {
+	f->above = calloc(2 * f->nr_above + 1, sizeof(f->above[0]));
+	if (!f->above || !path) {
+		free(f->above);
+		free(path);
 		f->above = before;
 		return -ENOMEM;
 	}
-	watch_them(f, from, f->above);
+	watch_them(f, path, from, f->above);
+	free(path);
 	/* Not before all are there: one may have moved to the place of another. */
-	for (i = 0; i < f->nr_above; i++)
+	for (i = 0; i < 2 * f->nr_above; i++)
 		if (before[i] >= 0 && !is_above(f, before[i]))
 			inotify_rm_watch(f->notify, before[i]);
 	free(before);
@@ -132,17 +159,18 @@ static int watch_itself(struct folder *f)
 	return err;
 }
 
-void folder_watch(struct folder *f)
+bool folder_watch(struct folder *f)
 {
-	struct stat st;
+	struct folder_place now;
+	bool another;
 	int err;
 
 	/* Before it is watched: if it is replaced meanwhile, it is another one then. */
-	f->there = !stat(f->path, &st);
-	f->dev = f->there ? st.st_dev : 0;
-	f->ino = f->there ? st.st_ino : 0;
+	folder_find(f, &now);
+	another = folder_is_another(f, &now);
+	f->place = now;
 	if (f->notify < 0)
-		return;
+		return another;
 	err = watch_above(f, 0);
 	if (!err)
 		err = watch_itself(f);
@@ -153,6 +181,7 @@ void folder_watch(struct folder *f)
 	if (err)
 		log_warn("can't watch the folder of saved limits: send SIGHUP after changes",
 			 log_str("folder", f->path), log_errno(err));
+	return another;
 }
 
 bool folder_concerns(const struct folder *f, const struct inotify_event *e)
@@ -163,11 +192,22 @@ bool folder_concerns(const struct folder *f, const struct inotify_event *e)
 	return e->mask & IN_Q_OVERFLOW || is_above(f, e->wd);
 }
 
-bool folder_is_another(const struct folder *f)
+void folder_find(const struct folder *f, struct folder_place *now)
 {
 	struct stat st;
 
-	if (stat(f->path, &st))
-		return f->there && errno == ENOENT;
-	return !f->there || st.st_dev != f->dev || st.st_ino != f->ino;
+	*now = (struct folder_place){ .there = !stat(f->path, &st) };
+	if (now->there) {
+		now->dev = st.st_dev;
+		now->ino = st.st_ino;
+	} else {
+		now->none = errno == ENOENT;
+	}
+}
+
+bool folder_is_another(const struct folder *f, const struct folder_place *now)
+{
+	if (!now->there)
+		return f->place.there && now->none;
+	return !f->place.there || now->dev != f->place.dev || now->ino != f->place.ino;
 }

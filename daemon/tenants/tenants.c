@@ -504,12 +504,11 @@ static bool await_folder(struct tenants *t, bool missing)
 /* False: a file has an error, or may come again, and nothing has changed. */
 static bool read_again(struct tenants *t, bool at_once)
 {
-	bool another = folder_is_another(&t->folder), missing;
+	bool another = folder_watch(&t->folder), missing;
 	struct saved now = { 0 };
 	struct places places;
 	int err;
 
-	folder_watch(&t->folder);
 	err = saved_read(&now, t->folder.path, on_error, NULL);
 	/* Who replaces it may make the folder first, and its files then, one by one. */
 	another |= t->away_ns != 0;
@@ -546,12 +545,15 @@ static int next_check(const struct tenants *t)
 	return ms < TENANTS_GRACE_MS ? TENANTS_GRACE_MS - (int)ms : 0;
 }
 
-static int look(struct tenants *t, bool at_once)
+/* @found: where the folder is, by who has just looked; or NULL: nobody has. */
+static int look(struct tenants *t, bool at_once, const struct folder_place *found)
 {
+	bool another;
 	int ms, next;
 
 	pthread_mutex_lock(&t->lock);
-	if (take_events(t) || folder_is_another(&t->folder) || is_over(t))
+	another = found && folder_is_another(&t->folder, found);
+	if (take_events(t) || another || is_over(t))
 		read_again(t, false);
 	ms = apply(t, at_once);
 	next = next_check(t);
@@ -561,12 +563,16 @@ static int look(struct tenants *t, bool at_once)
 
 void tenants_event(struct tenants *t)
 {
-	look(t, true);
+	look(t, true, NULL);
 }
 
 int tenants_event_paced(struct tenants *t)
 {
-	return look(t, false);
+	struct folder_place found;
+
+	/* Before the lock: where its file system hangs, who arrives doesn't. */
+	folder_find(&t->folder, &found);
+	return look(t, false, &found);
 }
 
 void tenants_reload(struct tenants *t)

@@ -14,7 +14,10 @@
 
 #include <arax/uapi.h>
 
-/* So often is asked for what no descriptor tells: of the files' folder another may be in place. */
+/*
+ * So often is asked for what no descriptor tells (see folder.h): of the files' folder another may be in
+ * place.  Who arrives meanwhile has the limits of the one before.
+ */
 #define TENANTS_CHECK_MS	10000
 /*
  * So long what the files said holds when their folder is gone: who replaces it moves it away
@@ -34,7 +37,7 @@ typedef int tenants_set(void *arg, const struct arax_limit *a);
 struct tenants *tenants_create(const char *folder, const char *mount, tenants_set *set, void *arg);
 /* Readable if there is something to look at; -1: never. */
 int tenants_fd(const struct tenants *t);
-/* All that has appeared until now has its limits then. */
+/* All that has appeared until now has its limits then, as the files are that the descriptor tells of. */
 void tenants_event(struct tenants *t);
 /*
  * The same, but a cgroup that comes and goes as fast as its owner can is not looked at each

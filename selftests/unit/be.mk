@@ -45,7 +45,7 @@ BE_SRCS_opencl_std := $(BE_SRCS_std)
 BE_SRCS_opencl_rodinia := $(BE_SRCS_std)
 BE_SRCS_gpu_std := $(BE_SRCS_std)
 BE_SRCS_std += $(addprefix daemon/kernels/std/,memory_limit.c scratch.c)
-BE_FLAGS_tenants := -Wl,--wrap=clock_gettime
+BE_FLAGS_tenants := -Wl,--wrap=clock_gettime,--wrap=stat
 BE_SRCS_roles := $(addprefix daemon/worker/,sandbox_calls.c sandbox_files.c)
 # Before a program's name, by its variant.  OpenBLAS has most paths, and mistakes, for this core.
 BE_RUN_std = $(shell grep -qw avx512f /proc/cpuinfo && echo env OPENBLAS_CORETYPE=SkylakeX)

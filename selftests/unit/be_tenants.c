@@ -63,6 +63,23 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
 	return ret;
 }
 
+/* The folder's file system doesn't answer for now; and somebody waits for that. */
+static int hangs, waits;
+
+int __real_stat(const char *path, struct stat *st);
+int __wrap_stat(const char *path, struct stat *st);
+
+int __wrap_stat(const char *path, struct stat *st)
+{
+	/* Not for ever: a test that waits for itself is to say so. */
+	for (int i = 0; !strcmp(path, files) && __atomic_load_n(&hangs, __ATOMIC_ACQUIRE); i++) {
+		ck_assert_int_lt(i, 2000);
+		__atomic_store_n(&waits, 1, __ATOMIC_RELEASE);
+		usleep(1000);
+	}
+	return __real_stat(path, st);
+}
+
 static void expect(const char *what)
 {
 	ck_assert_str_eq(calls, what);
@@ -183,6 +200,15 @@ static void teardown(void)
 		tenants_destroy(t);
 	t = NULL;
 	be_rmdir(top);
+}
+
+/* It has another name from now on. */
+static char old[128];
+
+static void move_away(const char *path)
+{
+	ck_assert_uint_lt((size_t)snprintf(old, sizeof(old), "%s.old", path), sizeof(old));
+	ck_assert_int_eq(rename(path, old), 0);
 }
 
 static void create(void)
@@ -560,19 +586,18 @@ END_TEST
 
 START_TEST(folder_is_replaced)
 {
-	char other[128], old[128];
 	unsigned int before;
+	char other[128];
 
 	make("/a");
 	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
 	snprintf(other, sizeof(other), "%s.new", files);
-	snprintf(old, sizeof(old), "%s.old", files);
 	ck_assert_int_eq(mkdir(other, 0755), 0);
 	be_write(other, "1.conf", "tenant /a { tasks.max = 9 }\n");
 	create();
 	expect("/a 1=5;");
 	before = watches();
-	ck_assert_int_eq(rename(files, old), 0);
+	move_away(files);
 	/* Seen or not, meanwhile there are no fewer limits. */
 	if (_i) {
 		tenants_event(t);
@@ -595,15 +620,13 @@ END_TEST
 /* As an administrator does who has another one ready, or makes it anew, file by file. */
 START_TEST(folder_is_away)
 {
-	char old[128];
 	int wait;
 
-	snprintf(old, sizeof(old), "%s.old", files);
 	make("/a");
 	create();
 	set_folder("tenant /a { tasks.max = 5 }\n");
 	expect("/a 1=5;");
-	ck_assert_int_eq(rename(files, old), 0);
+	move_away(files);
 	ck_assert(told());
 	wait = tenants_event_paced(t);
 	ck_assert_int_gt(wait, TENANTS_GRACE_MS - 5000);
@@ -650,16 +673,13 @@ END_TEST
 /* Nor has one fewer limits as long as its files come. */
 START_TEST(folder_comes_file_by_file)
 {
-	char old[128];
-
-	snprintf(old, sizeof(old), "%s.old", files);
 	make("/a");
 	make("/b");
 	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
 	be_write(files, "2.conf", "tenant /b { tasks.max = 6 }\n");
 	create();
 	expect("/a 1=5;/b 1=6;");
-	ck_assert_int_eq(rename(files, old), 0);
+	move_away(files);
 	ck_assert_int_eq(mkdir(files, 0755), 0);
 	tenants_event(t);
 	expect("");
@@ -693,14 +713,11 @@ END_TEST
 /* Another one that is empty is no other word than none. */
 START_TEST(folder_is_empty)
 {
-	char old[128];
-
-	snprintf(old, sizeof(old), "%s.old", files);
 	make("/a");
 	create();
 	set_folder("tenant /a { tasks.max = 5 }\n");
 	expect("/a 1=5;");
-	ck_assert_int_eq(rename(files, old), 0);
+	move_away(files);
 	ck_assert_int_eq(mkdir(files, 0755), 0);
 	tenants_event(t);
 	expect("");
@@ -734,15 +751,13 @@ END_TEST
 /* As far up as we may rename: nobody is told of that but by the one that is moved. */
 START_TEST(folder_above_is_replaced)
 {
-	char a[96], other[128], old[128], in_other[160], in_old[160];
+	char a[96], other[128], in_other[160], in_old[160];
 	unsigned int before;
 
 	make("/a");
 	snprintf(a, sizeof(a), "%s/x", top);
 	snprintf(other, sizeof(other), "%s.new", a);
-	snprintf(old, sizeof(old), "%s.old", a);
 	snprintf(in_other, sizeof(in_other), "%s/y/tenants.d", other);
-	snprintf(in_old, sizeof(in_old), "%s/y/tenants.d", old);
 	snprintf(files, sizeof(files), "%s/x/y/tenants.d", top);
 	make_all(files);
 	make_all(in_other);
@@ -751,7 +766,8 @@ START_TEST(folder_above_is_replaced)
 	create();
 	expect("/a 1=5;");
 	before = watches();
-	ck_assert_int_eq(rename(a, old), 0);
+	move_away(a);
+	snprintf(in_old, sizeof(in_old), "%s/y/tenants.d", old);
 	ck_assert_int_eq(rename(other, a), 0);
 	/* It need not be asked for: whoever waits is told. */
 	ck_assert(told());
@@ -770,10 +786,11 @@ START_TEST(folder_above_is_replaced)
 }
 END_TEST
 
-/* Of a link nobody is told, but who asks. */
+/* Of a link, too, whoever waits is told. */
 START_TEST(link_above_leads_elsewhere)
 {
-	char a[96], b[96], to[96], in_a[128], in_b[128];
+	char a[96], b[96], to[96], new[128], in_a[128], in_b[128];
+	unsigned int before;
 
 	make("/a");
 	snprintf(a, sizeof(a), "%s/a", top);
@@ -786,18 +803,88 @@ START_TEST(link_above_leads_elsewhere)
 	make_all(in_b);
 	be_write(in_a, "1.conf", "tenant /a { tasks.max = 5 }\n");
 	be_write(in_b, "1.conf", "tenant /a { tasks.max = 9 }\n");
+	snprintf(new, sizeof(new), "%s.new", to);
 	ck_assert_int_eq(symlink(a, to), 0);
 	create();
 	expect("/a 1=5;");
-	ck_assert_int_eq(unlink(to), 0);
-	ck_assert_int_eq(symlink(b, to), 0);
-	if (_i)
+	before = watches();
+	ck_assert_int_eq(symlink(b, new), 0);
+	if (_i != 2)
+		ck_assert_int_eq(unlink(to), 0);
+	ck_assert(told() == (_i != 2));
+	ck_assert_int_eq(rename(new, to), 0);
+	ck_assert(told());
+	if (_i == 1)
 		ck_assert_int_eq(tenants_event_paced(t), TENANTS_CHECK_MS);
 	else
 		tenants_event(t);
 	expect("/a 1=9;");
+	ck_assert_uint_eq(watches(), before);
 	set_folder("tenant /a { tasks.max = 10 }\n");
 	expect("/a 1=10;");
+}
+END_TEST
+
+/* Of what a link leads through nobody is told, but who looks now and then; and he is not waited for. */
+START_TEST(link_leads_through_another_folder)
+{
+	char x[96], y[96], in_x[128], to[96], a[128];
+
+	make("/a");
+	snprintf(x, sizeof(x), "%s/x", top);
+	snprintf(y, sizeof(y), "%s/y", top);
+	snprintf(to, sizeof(to), "%s/to", top);
+	snprintf(a, sizeof(a), "%s/a", x);
+	snprintf(in_x, sizeof(in_x), "%s/a/tenants.d", x);
+	snprintf(files, sizeof(files), "%s/to/tenants.d", top);
+	make_all(in_x);
+	be_write(in_x, "1.conf", "tenant /a { tasks.max = 5 }\n");
+	ck_assert_int_eq(symlink(a, to), 0);
+	create();
+	expect("/a 1=5;");
+	ck_assert_int_eq(rename(x, y), 0);
+	make_all(in_x);
+	be_write(in_x, "1.conf", "tenant /a { tasks.max = 9 }\n");
+	ck_assert(!told());
+	tenants_event(t);
+	expect("");
+	ck_assert_int_eq(tenants_event_paced(t), TENANTS_CHECK_MS);
+	expect("/a 1=9;");
+	set_folder("tenant /a { tasks.max = 10 }\n");
+	expect("/a 1=10;");
+}
+END_TEST
+
+static void *look_now_and_then(void *arg)
+{
+	tenants_event_paced(t);
+	return arg;
+}
+
+/* Where the folder's file system hangs who arrives has the limits that are known. */
+START_TEST(folder_hangs)
+{
+	pthread_t thread;
+
+	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
+	create();
+	expect("");
+	__atomic_store_n(&hangs, 1, __ATOMIC_RELEASE);
+	if (_i) {
+		ck_assert_int_eq(pthread_create(&thread, NULL, look_now_and_then, NULL), 0);
+		while (!__atomic_load_n(&waits, __ATOMIC_ACQUIRE))
+			usleep(1000);
+	}
+	make("/a");
+	tenants_event(t);
+	expect("/a 1=5;");
+	ck_assert_int_eq(__atomic_load_n(&waits, __ATOMIC_ACQUIRE), _i);
+	__atomic_store_n(&hangs, 0, __ATOMIC_RELEASE);
+	if (_i)
+		ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	expect("");
+	set_folder("tenant /a { tasks.max = 6 }\n");
+	expect("/a 1=6;");
 }
 END_TEST
 
@@ -860,7 +947,9 @@ int main(void)
 	tcase_add_test(tc, folder_is_empty);
 	tcase_add_loop_test(tc, no_grace_at_reload, 0, 2);
 	tcase_add_test(tc, folder_above_is_replaced);
-	tcase_add_loop_test(tc, link_above_leads_elsewhere, 0, 2);
+	tcase_add_loop_test(tc, link_above_leads_elsewhere, 0, 3);
+	tcase_add_test(tc, link_leads_through_another_folder);
+	tcase_add_loop_test(tc, folder_hangs, 0, 2);
 	tcase_add_test(tc, two_threads);
 	suite_add_tcase(suite, tc);
 	return be_main(suite);

@@ -173,3 +173,37 @@ const struct memory_ops fake_peer_ops = {
 	.host_register = fake_register, .host_unregister = fake_unregister,
 	.copy_peer = fake_copy_peer, .peers = &fake_ops,
 };
+
+struct fake_pair pair;
+
+void pair_start(uint64_t bytes)
+{
+	const uint64_t room = 64u << 20;
+
+	memset(&pair, 0, sizeof(pair));
+	pair.host = calloc(1, bytes);
+	ck_assert_ptr_nonnull(pair.host);
+	ck_assert_int_eq(memory_create(2, &pair.m), 0);
+	for (uint32_t i = 0; i < 2; i++)
+		ck_assert_int_eq(memory_add_device(pair.m, i, &fake_ops, &pair.device[i], room), 0);
+	pair.buffer = memory_buffer_create(pair.m, pair.host, bytes);
+	ck_assert_ptr_nonnull(pair.buffer);
+	memory_buffer_lazy(pair.buffer);
+}
+
+void pair_finish(void)
+{
+	ck_assert_int_eq(memory_check(pair.m), 0);
+	memory_buffer_gone(pair.m, pair.buffer);
+	memory_destroy(pair.m);
+	free(pair.host);
+}
+
+struct memory_range pair_range(uint32_t access, uint64_t offset, uint64_t length, uint32_t stride,
+			       uint32_t count)
+{
+	return (struct memory_range){
+		.buffer = pair.buffer, .access = access, .offset = offset, .length = length,
+		.stride = stride, .count = count,
+	};
+}

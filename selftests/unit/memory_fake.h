@@ -56,6 +56,24 @@ struct fake_device {
 /* The second one's copy from each other. */
 extern const struct memory_ops fake_ops, fake_peer_ops;
 
+/**
+ * struct fake_pair - a manager with two of them, each with room for 64 MiB
+ * @host, @buffer: a lazy one, at first full of zeros
+ */
+struct fake_pair {
+	struct memory *m;
+	struct fake_device device[2];
+	uint8_t *host;
+	struct memory_buffer *buffer;
+};
+
+extern struct fake_pair pair;
+
+void pair_start(uint64_t bytes);
+void pair_finish(void);
+struct memory_range pair_range(uint32_t access, uint64_t offset, uint64_t length, uint32_t stride,
+			       uint32_t count);
+
 /* Where it does not matter who pays. */
 static const struct memory_owner nobody __attribute__((unused)) = { 1, 1 };
 
@@ -73,5 +91,7 @@ TCase *room_case(void);
 TCase *pieces_case(void);
 /* memory_lost.c */
 TCase *lost_case(void);
+/* memory_anew.c */
+TCase *anew_case(void);
 
 #endif /* SELFTESTS_UNIT_MEMORY_FAKE_H */

@@ -14,41 +14,20 @@
 #define BYTES	(2 * MIB)
 #define COLUMN	8u
 
-static struct memory *m;
-static struct fake_device fake[2];
-static uint8_t *host, *wanted;
-static struct memory_buffer *buffer;
+static uint8_t *wanted;
 
 /* The buffer is one extent on either of two devices. */
 static void start(void)
 {
-	memset(fake, 0, sizeof(fake));
-	host = calloc(2, BYTES);
-	ck_assert_ptr_nonnull(host);
-	wanted = host + BYTES;
-	ck_assert_int_eq(memory_create(2, &m), 0);
-	for (uint32_t i = 0; i < 2; i++)
-		ck_assert_int_eq(memory_add_device(m, i, &fake_ops, &fake[i], 64 * MIB), 0);
-	buffer = memory_buffer_create(m, host, BYTES);
-	ck_assert_ptr_nonnull(buffer);
-	memory_buffer_lazy(buffer);
+	pair_start(BYTES);
+	wanted = calloc(1, BYTES);
+	ck_assert_ptr_nonnull(wanted);
 }
 
 static void finish(void)
 {
-	ck_assert_int_eq(memory_check(m), 0);
-	memory_buffer_gone(m, buffer);
-	memory_destroy(m);
-	free(host);
-}
-
-static struct memory_range range(uint32_t access, uint64_t offset, uint64_t length, uint32_t stride,
-				 uint32_t count)
-{
-	return (struct memory_range){
-		.buffer = buffer, .access = access, .offset = offset, .length = length,
-		.stride = stride, .count = count,
-	};
+	pair_finish();
+	free(wanted);
 }
 
 static void fill(uint8_t *to, const struct memory_range *r, int c)
@@ -59,13 +38,13 @@ static void fill(uint8_t *to, const struct memory_range *r, int c)
 
 static void enter(uint32_t device, struct memory_range *r, uint64_t seq)
 {
-	ck_assert_int_eq(memory_enter(m, device, 0, r, 1, seq, nobody), 0);
+	ck_assert_int_eq(memory_enter(pair.m, device, 0, r, 1, seq, nobody), 0);
 }
 
 static int leave(uint32_t device, struct memory_range *r, uint64_t seq, int result)
 {
-	result = memory_leave(m, device, 0, r, 1, result);
-	memory_settle(m, device, r, 1, seq);
+	result = memory_leave(pair.m, device, 0, r, 1, result);
+	memory_settle(pair.m, device, r, 1, seq);
 	return result;
 }
 
@@ -79,7 +58,7 @@ static void write_to(uint32_t device, struct memory_range r, int c, uint64_t seq
 
 static uint32_t dirty_on(uint32_t device)
 {
-	const struct look l = look_dirty(buffer, 0, BYTES);
+	const struct look l = look_dirty(pair.buffer, 0, BYTES);
 	struct memory_extent *e;
 	uint32_t nr = 0;
 
@@ -90,21 +69,21 @@ static uint32_t dirty_on(uint32_t device)
 
 static void expect_all(void)
 {
-	struct memory_range all = range(ARAX_IN, 0, BYTES, 0, 1);
+	struct memory_range all = pair_range(ARAX_IN, 0, BYTES, 0, 1);
 
-	ck_assert_int_eq(memory_check(m), 0);
-	ck_assert_int_eq(memory_flush(m, &all), 0);
-	ck_assert(!memory_is_dirty(m, &all));
-	ck_assert_int_eq(memcmp(host, wanted, BYTES), 0);
+	ck_assert_int_eq(memory_check(pair.m), 0);
+	ck_assert_int_eq(memory_flush(pair.m, &all), 0);
+	ck_assert(!memory_is_dirty(pair.m, &all));
+	ck_assert_int_eq(memcmp(pair.host, wanted, BYTES), 0);
 }
 
 START_TEST(what_touches_is_one_piece)
 {
 	start();
 	for (uint32_t i = 0; i < 20000; i++)
-		write_to(0, range(ARAX_OUT, 64ull * i, 64, 0, 1), 1 + i % 200, 1 + i);
+		write_to(0, pair_range(ARAX_OUT, 64ull * i, 64, 0, 1), 1 + i % 200, 1 + i);
 	ck_assert_uint_eq(dirty_on(0), 1);
-	ck_assert_uint_eq(fake[0].allocations, 1);
+	ck_assert_uint_eq(pair.device[0].allocations, 1);
 	expect_all();
 	finish();
 }
@@ -117,9 +96,9 @@ START_TEST(what_touches_is_one_piece_after_a_copy)
 
 	start();
 	for (uint32_t i = 0; i < 100; i++) {
-		write_to(0, range(ARAX_OUT, 64ull * i, 64, 0, 1), 1 + i, 1 + i);
-		row = range(ARAX_IN, 0, 8, 0, 1);
-		ck_assert_int_eq(memory_flush(m, &row), 0);
+		write_to(0, pair_range(ARAX_OUT, 64ull * i, 64, 0, 1), 1 + i, 1 + i);
+		row = pair_range(ARAX_IN, 0, 8, 0, 1);
+		ck_assert_int_eq(memory_flush(pair.m, &row), 0);
 	}
 	ck_assert_uint_eq(dirty_on(0), 1);
 	expect_all();
@@ -136,15 +115,16 @@ START_TEST(many_rows_are_no_error)
 	start();
 	for (uint32_t i = 0; i < columns; i++) {
 		ck_assert_uint_eq(dirty_on(0), i * MEMORY_MAX_ROWS);
-		write_to(0, range(ARAX_OUT, 2 * COLUMN * i, COLUMN, stride, MEMORY_MAX_ROWS), 1 + i,
-			 seq++);
+		write_to(0, pair_range(ARAX_OUT, 2 * COLUMN * i, COLUMN, stride, MEMORY_MAX_ROWS),
+			 1 + i, seq++);
 	}
 	/* The last of them had all brought to the host. */
 	ck_assert_uint_eq(dirty_on(0), 0);
-	ck_assert_int_eq(memcmp(host, wanted, BYTES), 0);
+	ck_assert_int_eq(memcmp(pair.host, wanted, BYTES), 0);
 	/* To write them again is no more of them. */
 	for (uint32_t i = 0; i < 3 * columns; i++)
-		write_to(0, range(ARAX_OUT, 0, COLUMN, stride, MEMORY_MAX_ROWS), 100 + i, seq++);
+		write_to(0, pair_range(ARAX_OUT, 0, COLUMN, stride, MEMORY_MAX_ROWS), 100 + i,
+			 seq++);
 	ck_assert_uint_eq(dirty_on(0), MEMORY_MAX_ROWS);
 	expect_all();
 	finish();
@@ -157,10 +137,10 @@ START_TEST(many_rows_cut_out_are_no_error)
 	const uint32_t columns = 2 * MANY_DIRTY / MEMORY_MAX_ROWS, stride = 2 * COLUMN * columns;
 
 	start();
-	write_to(0, range(ARAX_OUT, 0, BYTES, 0, 1), 'a', 1);
+	write_to(0, pair_range(ARAX_OUT, 0, BYTES, 0, 1), 'a', 1);
 	for (uint32_t i = 0; i < columns; i++) {
-		write_to(1, range(ARAX_OUT, 2 * COLUMN * i, COLUMN, stride, MEMORY_MAX_ROWS), 1 + i,
-			 2 + i);
+		write_to(1, pair_range(ARAX_OUT, 2 * COLUMN * i, COLUMN, stride, MEMORY_MAX_ROWS),
+			 1 + i, 2 + i);
 		ck_assert_uint_le(dirty_on(0), MANY_DIRTY + 1);
 		ck_assert_uint_le(dirty_on(1), MANY_DIRTY);
 	}
@@ -173,11 +153,11 @@ END_TEST
 START_TEST(many_rows_that_cannot_be_had)
 {
 	start();
-	memory_many_dirty(m, 10);
-	fake[0].fail_out = 3;
+	memory_many_dirty(pair.m, 10);
+	pair.device[0].fail_out = 3;
 	for (uint32_t i = 0; i < 100; i++)
-		write_to(0, range(ARAX_OUT, 128ull * i, 64, 0, 1), 1 + i, 1 + i);
-	ck_assert_int_eq(fake[0].fail_out, 0);
+		write_to(0, pair_range(ARAX_OUT, 128ull * i, 64, 0, 1), 1 + i, 1 + i);
+	ck_assert_int_eq(pair.device[0].fail_out, 0);
 	ck_assert_uint_lt(dirty_on(0), 100);
 	expect_all();
 	finish();
@@ -193,22 +173,22 @@ START_TEST(what_is_being_written_stays)
 	struct memory_range at_work, around, other;
 
 	start();
-	write_to(0, range(ARAX_OUT, 0, 1000, 0, 1), 'a', 1);
-	memory_many_dirty(m, 1);
-	at_work = range(ARAX_INOUT, 400, 10, 100, 2);
+	write_to(0, pair_range(ARAX_OUT, 0, 1000, 0, 1), 'a', 1);
+	memory_many_dirty(pair.m, 1);
+	at_work = pair_range(ARAX_INOUT, 400, 10, 100, 2);
 	enter(0, &at_work, 2);
 	fill((uint8_t *)(uintptr_t)at_work.address, &at_work, 'h');
-	write_to(0, range(ARAX_OUT, 2000, 10, 0, 1), 'b', 3);
+	write_to(0, pair_range(ARAX_OUT, 2000, 10, 0, 1), 'b', 3);
 	/* Just these two. */
 	ck_assert_uint_eq(dirty_on(0), 2);
-	ck_assert(memory_is_dirty(m, &at_work));
-	ck_assert(memory_consumes(m, 0, &at_work, 1));
-	around = range(ARAX_IN, 410, 90, 0, 1);
-	ck_assert(!memory_is_dirty(m, &around));
-	other = range(ARAX_IN, 2000, 10, 0, 1);
-	ck_assert(!memory_is_dirty(m, &other));
-	ck_assert_int_eq(host[399], 'a');
-	ck_assert_int_eq(host[2000], 'b');
+	ck_assert(memory_is_dirty(pair.m, &at_work));
+	ck_assert(memory_consumes(pair.m, 0, &at_work, 1));
+	around = pair_range(ARAX_IN, 410, 90, 0, 1);
+	ck_assert(!memory_is_dirty(pair.m, &around));
+	other = pair_range(ARAX_IN, 2000, 10, 0, 1);
+	ck_assert(!memory_is_dirty(pair.m, &other));
+	ck_assert_int_eq(pair.host[399], 'a');
+	ck_assert_int_eq(pair.host[2000], 'b');
 	fill(wanted + at_work.offset, &at_work, 'w');
 	fill((uint8_t *)(uintptr_t)at_work.address, &at_work, 'w');
 	ck_assert_int_eq(leave(0, &at_work, 4, 0), 0);
@@ -246,22 +226,22 @@ START_TEST(what_is_lost_meanwhile_is_not_had)
 	struct memory_range r;
 
 	start();
-	m->devices[0].ops.copy_out = copy_out_late;
-	memory_many_dirty(m, 2);
-	write_to(0, range(ARAX_OUT, 0, 10, 0, 1), 'a', 1);
-	write_to(0, range(ARAX_OUT, 20, 10, 0, 1), 'b', 1);
-	r = range(ARAX_OUT, 0, 10, 0, 1);
+	pair.m->devices[0].ops.copy_out = copy_out_late;
+	memory_many_dirty(pair.m, 2);
+	write_to(0, pair_range(ARAX_OUT, 0, 10, 0, 1), 'a', 1);
+	write_to(0, pair_range(ARAX_OUT, 20, 10, 0, 1), 'b', 1);
+	r = pair_range(ARAX_OUT, 0, 10, 0, 1);
 	enter(0, &r, 1);
-	late = range(ARAX_OUT, 0, 10, 0, 1);
+	late = pair_range(ARAX_OUT, 0, 10, 0, 1);
 	late.address = r.address;
 	ck_assert_int_eq(leave(0, &r, 1, 0), 0);
-	write_to(0, range(ARAX_OUT, 40, 10, 0, 1), 'c', 1);
+	write_to(0, pair_range(ARAX_OUT, 40, 10, 0, 1), 'c', 1);
 	ck_assert_ptr_null(late.buffer);
 	r.access = ARAX_IN;
-	ck_assert_int_eq(memory_flush(m, &r), -EIO);
-	r = range(ARAX_IN, 20, 10, 0, 1);
-	ck_assert_int_eq(memory_flush(m, &r), 0);
-	ck_assert_int_eq(host[20], 'b');
+	ck_assert_int_eq(memory_flush(pair.m, &r), -EIO);
+	r = pair_range(ARAX_IN, 20, 10, 0, 1);
+	ck_assert_int_eq(memory_flush(pair.m, &r), 0);
+	ck_assert_int_eq(pair.host[20], 'b');
 	finish();
 }
 END_TEST

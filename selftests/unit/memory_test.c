@@ -2854,6 +2854,7 @@ int main(void)
 	suite_add_tcase(suite, room_case());
 	suite_add_tcase(suite, pieces_case());
 	suite_add_tcase(suite, lost_case());
+	suite_add_tcase(suite, anew_case());
 	suite_add_tcase(suite, ahead_case());
 	suite_add_tcase(suite, behind_case());
 	suite_add_tcase(suite, coherence_case());
