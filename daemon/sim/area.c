@@ -4,32 +4,32 @@
  *
  * By duality: give each kind of device a price for its time, and the chain one, such that a
  * second of the whole machine and of the chain costs one.  Then what all of the work costs, each
- * task where it is cheapest, is a bound from below, and the best prices give T itself.  They
- * are searched for: the chain's by golden section, the kinds' for two of them at a time.  With
- * two kinds in all the best are found, with more the bound may be a little low, but never wrong.
+ * task where it is cheapest, is a bound from below, and the best prices give T itself: they are
+ * searched for (prices.h).
  *
- * Of more than two kinds there are many pairs.  Where there are so many loads that to look at all
- * of them each time took longer than to run them, the prices are searched for with some of them:
- * whatever the prices, what all of the work costs by them is a bound.
+ * Where there are so many loads that to look at all of them each time took longer than to run
+ * them, the prices are searched for with some of them: whatever the prices, what all of the work
+ * costs by them is a bound.
  */
 #include "daemon/sim/area.h"
 
 #include <float.h>
 #include <stdlib.h>
 
+#include "daemon/sim/prices.h"
 #include "daemon/sim/rng.h"
 
-#define GOLDEN	0.6180339887498949
-/* Each leaves GOLDEN of where the best may be. */
-#define STEPS	28
-/* Products that the kinds' prices may take where there are many of them. */
-#define MANY	5e7
+/* At most so many times what a task costs on a kind is looked at. */
+#define LOOKS	2e8
 
 bool area_init(struct area *a, const struct scenario *sc)
 {
 	*a = (struct area){ .sc = sc, .mask = 255 };
 	for (uint32_t i = 0; i < sc->nr_devices; i++)
 		a->devices[sc->devices[i].kind]++;
+	for (uint32_t k = 0; k < sc->nr_kinds; k++)
+		if (a->devices[k] > 0)
+			a->kinds[a->nr_kinds++] = k;
 	a->table = calloc(a->mask + 1, sizeof(*a->table));
 	return a->table;
 }
@@ -37,6 +37,7 @@ bool area_init(struct area *a, const struct scenario *sc)
 void area_fini(struct area *a)
 {
 	free(a->loads);
+	free(a->picks);
 	free(a->table);
 	*a = (struct area){ 0 };
 }
@@ -61,13 +62,15 @@ static bool make_room(struct area *a)
 {
 	uint32_t size = a->size ? 2 * a->size : 64;
 	uint32_t *table = calloc(4ul * size, sizeof(*table)), *old = a->table;
-	struct load *loads = table ? realloc(a->loads, size * sizeof(*loads)) : NULL;
+	struct load *loads = realloc(a->loads, size * sizeof(*loads));
+	struct pick *picks = realloc(a->picks, size * sizeof(*picks));
 
-	if (!loads) {
+	a->loads = loads ? loads : a->loads;
+	a->picks = picks ? picks : a->picks;
+	if (!table || !loads || !picks) {
 		free(table);
 		return false;
 	}
-	a->loads = loads;
 	a->size = size;
 	a->table = table;
 	a->mask = 4 * size - 1;
@@ -92,158 +95,139 @@ uint32_t area_load(struct area *a, const struct sim_task *t, bool chain)
 	}
 	l = &a->loads[a->nr];
 	*l = (struct load){ .work = t->work, .kernel = t->kernel, .chain = chain };
-	for (uint32_t k = 0; k < sc->nr_kinds; k++) {
-		if (a->devices[k] <= 0)
-			continue;
-		l->alone_ns[k] = scenario_cost_ns(sc, t->kernel, k, t->work) * (1 - sc->jitter);
-		l->ns[k] = l->alone_ns[k] * sc->kernels[t->kernel].cost[k].demand;
+	for (uint32_t k = 0; k < a->nr_kinds; k++) {
+		uint32_t kind = a->kinds[k];
+
+		l->alone_ns[k] = scenario_cost_ns(sc, t->kernel, kind, t->work) * (1 - sc->jitter);
+		l->ns[k] = l->alone_ns[k] * sc->kernels[t->kernel].cost[kind].demand;
+		if (l->ns[k] > 0 && (l->least_ns <= 0 || l->ns[k] < l->least_ns))
+			l->least_ns = l->ns[k];
 	}
 	*p = ++a->nr;
 	return a->nr - 1;
 }
 
-/* One of a->stride, by chance: loads may come in turns. */
-static uint32_t step_from(const struct area *a, uint32_t i)
+/* Each with all of its tasks; or false: there are too many loads, so some, for others as well. */
+static bool take_loads(struct area *a, const double *count, uint32_t most)
 {
-	return a->stride > 1 ? 1 + (uint32_t)(rng_mix(i) % (2ull * a->stride - 1)) : 1;
-}
+	double all = 0, step, passed = 0, due;
 
-/* What all of the work costs. */
-static double cost_of_all(const struct area *a)
-{
-	double sum = 0;
-
-	for (uint32_t i = 0; i < a->nr; i += step_from(a, i)) {
-		const struct load *l = &a->loads[i];
-		double least = DBL_MAX;
-
-		if (a->count[i] <= 0)
+	a->nr_picks = 0;
+	for (uint32_t i = 0; i < a->nr; i++) {
+		if (count[i] <= 0 || a->loads[i].least_ns <= 0)
 			continue;
-		for (uint32_t k = 0; k < a->sc->nr_kinds; k++) {
-			double cost = l->ns[k] * a->price[k] +
-				      (l->chain ? l->alone_ns[k] * a->chain_price : 0);
-
-			if (l->ns[k] > 0 && cost < least)
-				least = cost;
-		}
-		sum += least < DBL_MAX ? least * a->count[i] : 0;
+		a->picks[a->nr_picks++] = (struct pick){ i, count[i] };
+		all += count[i] * a->loads[i].least_ns;
 	}
-	return sum;
+	if (a->nr_picks <= most)
+		return true;
+	/* Each stands for as much work, by chance: loads may come in turns. */
+	step = all / most;
+	due = step * rng_unit(rng_mix(0));
+	most = a->nr_picks;
+	a->nr_picks = 0;
+	for (uint32_t i = 0, n = 0; i < most; i++) {
+		struct pick p = a->picks[i];
+		double work = p.count * a->loads[p.load].least_ns;
+		uint32_t times = 0;
+
+		for (passed += work; passed > due; times++) {
+			n++;
+			due = step * (n + rng_unit(rng_mix(n)));
+		}
+		if (!times)
+			continue;
+		p.count *= times * step / work;
+		a->picks[a->nr_picks++] = p;
+	}
+	return false;
 }
 
-/**
- * struct search - for the best of a price
- * @at:	the value where it is set to a part of 1, from 0 to 1
+/*
+ * What of each kind's devices, and of the chain, goes to work if each task is where it costs least
+ * by @share, which are the parts that all of a kind's devices have of what costs one.
  */
-struct search {
-	struct area *a;
-	uint32_t x, y;
-	double all;
-	double (*at)(struct search *s, double part);
-};
-
-/* What is concave has one hill. */
-static double climb(struct search *s)
+static void put_all(const struct area *a, const double *share, bool chain, double *used)
 {
-	double low = 0, high = 1, left = high - GOLDEN, right = low + GOLDEN;
-	double l = s->at(s, left), r = s->at(s, right);
+	double price[SIM_MAX_KINDS], chain_price = chain ? share[a->nr_kinds] : 0, chained = 0;
 
-	for (int i = 0; i < STEPS; i++) {
-		if (l < r) {
-			low = left;
-			left = right;
-			l = r;
-			right = low + GOLDEN * (high - low);
-			r = s->at(s, right);
-		} else {
-			high = right;
-			right = left;
-			r = l;
-			left = high - GOLDEN * (high - low);
-			l = s->at(s, left);
+	for (uint32_t k = 0; k < a->nr_kinds; k++) {
+		price[k] = share[k] / a->devices[a->kinds[k]];
+		used[k] = 0;
+	}
+	for (uint32_t i = 0; i < a->nr_picks; i++) {
+		const struct load *l = &a->loads[a->picks[i].load];
+		double least = DBL_MAX;
+		uint32_t at = 0;
+
+		for (uint32_t k = 0; k < a->nr_kinds; k++) {
+			double ns = l->ns[k], cost = ns * price[k];
+
+			if (l->chain)
+				cost += l->alone_ns[k] * chain_price;
+			if (ns > 0 && cost < least) {
+				least = cost;
+				at = k;
+			}
+		}
+		used[at] += l->ns[at] * a->picks[i].count;
+		if (l->chain)
+			chained += l->alone_ns[at] * a->picks[i].count;
+	}
+	for (uint32_t k = 0; k < a->nr_kinds; k++)
+		used[k] /= a->devices[a->kinds[k]];
+	if (chain)
+		used[a->nr_kinds] = chained;
+}
+
+/* Prices that make each kind as dear, in the mean of what it can run, as the fastest one. */
+static void guess(const struct area *a, double *share)
+{
+	double all[SIM_MAX_KINDS] = { 0 }, least[SIM_MAX_KINDS] = { 0 };
+
+	for (uint32_t i = 0; i < a->nr_picks; i++) {
+		const struct load *l = &a->loads[a->picks[i].load];
+
+		for (uint32_t k = 0; k < a->nr_kinds; k++) {
+			if (l->ns[k] <= 0)
+				continue;
+			all[k] += l->ns[k] * a->picks[i].count;
+			least[k] += l->least_ns * a->picks[i].count;
 		}
 	}
-	return s->at(s, l > r ? left : right);
+	for (uint32_t k = 0; k < a->nr_kinds; k++)
+		share[k] = all[k] > 0 ? a->devices[a->kinds[k]] * least[k] / all[k] : 0;
+	share[a->nr_kinds] = 0;
 }
 
-/* Between two kinds, what both cost as it is. */
-static double shift(struct search *s, double part)
+double area_least_ns(struct area *a, const double *count, bool chain, double beyond)
 {
-	s->a->price[s->x] = s->all * part / s->a->devices[s->x];
-	s->a->price[s->y] = s->all * (1 - part) / s->a->devices[s->y];
-	return cost_of_all(s->a);
-}
+	uint32_t nr = a->nr_kinds + chain, most = LOOKS / PRICES_CUTS / (a->nr_kinds + 1) + 1;
+	double used[PRICES_MOST], share[PRICES_MOST], cost = 0;
+	struct prices p;
+	bool all;
 
-/* One round of pairs is enough for two kinds. */
-static uint32_t rounds_of(const struct area *a, uint32_t *kinds)
-{
-	*kinds = 0;
-	for (uint32_t k = 0; k < a->sc->nr_kinds; k++)
-		*kinds += a->devices[k] > 0;
-	return *kinds > 2 ? 4 : 1;
-}
-
-/* Of the kinds' prices. */
-static double effort_of_kinds(const struct area *a)
-{
-	uint32_t kinds, rounds = rounds_of(a, &kinds);
-	double pairs = kinds * (kinds - 1.0) / 2;
-
-	return (1 + rounds * pairs * STEPS) * a->nr * kinds;
+	all = take_loads(a, count, most);
+	if (!a->nr_picks)
+		return 0;
+	guess(a, share);
+	prices_begin(&p, nr, share);
+	do {
+		put_all(a, p.next, chain, used);
+	} while (prices_next(&p, used) && prices_above(&p) > beyond);
+	if (all)
+		return p.best;
+	/* Of some of the loads it is no bound: of all of them, by whatever prices, it is. */
+	take_loads(a, count, UINT32_MAX);
+	put_all(a, p.best_at, chain, used);
+	for (uint32_t i = 0; i < nr; i++)
+		cost += p.best_at[i] * used[i];
+	return cost;
 }
 
 double area_effort(const struct area *a)
 {
-	return effort_of_kinds(a) * STEPS;
-}
+	double all = (double)a->nr * a->nr_kinds * PRICES_CUTS / 4;
 
-/* The kinds' prices, if all of them together have @all. */
-static double best_of_kinds(struct area *a, double all)
-{
-	uint32_t nr = a->sc->nr_kinds, kinds, rounds = rounds_of(a, &kinds);
-	double best;
-
-	for (uint32_t k = 0; k < nr; k++)
-		a->price[k] = a->devices[k] > 0 ? all / (a->devices[k] * kinds) : 0;
-	best = cost_of_all(a);
-	for (uint32_t round = 0; round < rounds; round++)
-		for (uint32_t x = 0; x < nr; x++)
-			for (uint32_t y = x + 1; y < nr; y++) {
-				struct search s = { .a = a, .x = x, .y = y, .at = shift };
-				double value;
-
-				if (a->devices[x] <= 0 || a->devices[y] <= 0)
-					continue;
-				s.all = a->price[x] * a->devices[x] + a->price[y] * a->devices[y];
-				value = climb(&s);
-				best = value > best ? value : best;
-			}
-	return best;
-}
-
-static double with_chain(struct search *s, double part)
-{
-	s->a->chain_price = part;
-	return best_of_kinds(s->a, 1 - part);
-}
-
-double area_least_ns(struct area *a, const double *count, bool chain)
-{
-	struct search s = { .a = a, .at = with_chain };
-	double best, value, effort = effort_of_kinds(a);
-	uint32_t kinds;
-
-	a->count = count;
-	a->chain_price = 0;
-	a->stride = !chain && rounds_of(a, &kinds) > 1 && effort > MANY ?
-		    1 + (uint32_t)(effort / MANY) : 1;
-	best = best_of_kinds(a, 1);
-	if (a->stride > 1) {
-		a->stride = 1;
-		best = cost_of_all(a);
-	}
-	if (!chain)
-		return best;
-	value = climb(&s);
-	return value > best ? value : best;
+	return all < LOOKS ? all : LOOKS;
 }

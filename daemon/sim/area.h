@@ -20,34 +20,50 @@
 
 /**
  * struct load - tasks that are alike
- * @ns:		that one takes on each kind, of the device's whole capacity; 0: not there
+ * @ns:		that one takes on each of the area's kinds, of the device's whole capacity; 0: not there
  * @alone_ns:	from its begin to its end
+ * @least_ns:	of @ns; 0: nothing can run it
  * @chain:	they are in the chain
  */
 struct load {
 	uint64_t work;
 	uint16_t kernel;
 	bool chain;
-	double ns[SIM_MAX_KINDS], alone_ns[SIM_MAX_KINDS];
+	double ns[SIM_MAX_KINDS], alone_ns[SIM_MAX_KINDS], least_ns;
 };
 
+/* Of one load, so many tasks. */
+struct pick {
+	uint32_t load;
+	double count;
+};
+
+/**
+ * struct area - all loads
+ * @devices:	of each kind of the scenario
+ * @kinds:	those that have any
+ * @picks:	what the prices are searched for with
+ */
 struct area {
 	const struct scenario *sc;
 	struct load *loads;
 	uint32_t nr, size;
 	uint32_t *table, mask;		/* of the loads' indices, + 1 */
 	double devices[SIM_MAX_KINDS];
-	double price[SIM_MAX_KINDS], chain_price;
-	const double *count;		/* of each load, while it is solved */
-	uint32_t stride;		/* one of so many loads is looked at */
+	uint32_t kinds[SIM_MAX_KINDS], nr_kinds;
+	struct pick *picks;
+	uint32_t nr_picks;
 };
 
 bool area_init(struct area *a, const struct scenario *sc);
 /* The load that @t is one of, or SIM_ANY: there is no memory. */
 uint32_t area_load(struct area *a, const struct sim_task *t, bool chain);
-/* T in ns for @count tasks of each load; with @chain, or as if all could run side by side. */
-double area_least_ns(struct area *a, const double *count, bool chain);
-/* About how many products that takes with a chain. */
+/*
+ * T in ns for @count tasks of each load, or a little less; with @chain, or as if all could run
+ * side by side.  Where it turns out that T is not above @beyond, anything that is not above it.
+ */
+double area_least_ns(struct area *a, const double *count, bool chain, double beyond);
+/* About how many products that takes. */
 double area_effort(const struct area *a);
 void area_fini(struct area *a);
 

@@ -22,10 +22,9 @@
 #include "daemon/sim/internal.h"
 #include "daemon/sim/ways.h"
 
-/* Instants of each of the two that are tried; products that all of that may take, and one pair. */
+/* Instants of each of the two that are tried; products that all of that may take. */
 #define CUTS		32u
-#define EFFORT		4e7
-#define EFFORT_MOST	1e9
+#define EFFORT		2e8
 /* Programs of which all ways are looked at, the first ones: that takes up to a second each. */
 #define WAYS_APPS	2u
 
@@ -321,14 +320,16 @@ static int mixed_run(struct mixed *m, const struct scenario *sc, struct sim_boun
 	err = count_loads(m);
 	if (err)
 		return err;
-	area = area_least_ns(&m->area, counts_at(m, 0, 0), false);
+	area = area_least_ns(&m->area, counts_at(m, 0, 0), false, 0);
+	best = area;
 	for (uint32_t h = 0; h < m->nr_heads; h++)
 		for (uint32_t t = 0; t < m->nr_tails; t++) {
-			double ns = effort <= EFFORT_MOST ?
-				    area_least_ns(&m->area, counts_at(m, h, t), true) : area;
+			double around = m->heads[h] + m->tails[t];
+			double ns = area_least_ns(&m->area, counts_at(m, h, t), true,
+						  best - around);
 
 			/* Where there is no such task nothing has to come before or after it. */
-			ns += ns > 0 ? m->heads[h] + m->tails[t] : 0;
+			ns += ns > 0 ? around : 0;
 			best = ns > best ? ns : best;
 		}
 	bound->area_ns = event_ns(area);

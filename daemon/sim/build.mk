@@ -25,7 +25,7 @@ check-$(1)-$(2): $(B)/tests/$(1)_test-$(2)
 CHECK_TARGETS += check-$(1)-$(2)
 .PHONY: check-$(1)-$(2)
 endef
-$(foreach t,sim sim_beside sim_bound sim_quota sim_replay sim_report,$(foreach v,plain asan,$(eval $(call sim_test,$(t),$(v)))))
+$(foreach t,sim sim_area sim_beside sim_bound sim_quota sim_replay sim_report,$(foreach v,plain asan,$(eval $(call sim_test,$(t),$(v)))))
 
 # As many tasks as a fuzzer has time for.
 $(call program,$(B)/fuzz/scenario,fuzz,selftests/fuzz/scenario_fuzz.c $(SIM_SRCS),$(SIM_LIBS))

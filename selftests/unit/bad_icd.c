@@ -7,7 +7,8 @@
  * the compiler, and to whom that one is of.  "leave" leaves a process behind that is of no group and
  * nobody's child, and whose number is in the file BAD_ICD_LEFT, and aborts; "leave-orphan" and
  * "leave-hang" do so and are "orphan" and "hang" then.  "no-counts" divides no device into parts
- * of several sizes, "no-parts" none at all; "four-dims" says that there are as many.
+ * of several sizes, "no-parts" none at all; "four-dims" says that there are as many.  "crowd" has
+ * platforms without a device before the driver's, and devices of the name "filler" before its own.
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
@@ -25,6 +26,7 @@
 #include <unistd.h>
 
 #define PAGE 4096u
+#define CROWD 300u
 
 void *clGetExtensionFunctionAddress(const char *name);
 
@@ -135,6 +137,10 @@ static void come_to(const char *where)
 		do_it(what + strlen(where));
 }
 
+/* Objects that have the driver's table and nothing else, of "crowd". */
+static struct { struct _cl_icd_dispatch *table; } crowd[CROWD];
+static cl_platform_id theirs;		/* the driver's first platform */
+
 static cl_program CL_API_CALL create_program(cl_context context, cl_uint nr, const char **texts,
 					     const size_t *sizes, cl_int *err)
 {
@@ -220,7 +226,45 @@ static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, 
 		memcpy((size_t *)value + 3, &one, sizeof(one));
 		bytes -= sizeof(one);
 	}
+	if ((void *)device >= (void *)crowd && (void *)device < (void *)(crowd + CROWD)) {
+		memcpy(value, "filler", bytes < 7 ? bytes : 7);
+		return CL_SUCCESS;
+	}
 	return before.clGetDeviceInfo(device, what, bytes, value, needs);
+}
+
+static cl_int CL_API_CALL devices_of(cl_platform_id platform, cl_device_type type, cl_uint nr,
+				     cl_device_id *to, cl_uint *got)
+{
+	cl_uint own = 0, ahead = nr < CROWD ? nr : CROWD;
+	cl_int err;
+
+	if (!is("crowd"))
+		return before.clGetDeviceIDs(platform, type, nr, to, got);
+	if (platform != theirs)
+		return CL_DEVICE_NOT_FOUND;
+	for (cl_uint i = 0; to && i < ahead; i++)
+		to[i] = (cl_device_id)&crowd[i];
+	err = before.clGetDeviceIDs(theirs, type, to ? nr - ahead : 0,
+				    to && nr > ahead ? to + ahead : NULL, &own);
+	if (got)
+		*got = CROWD + own;
+	return to && nr == ahead ? CL_SUCCESS : err;
+}
+
+static cl_int CL_API_CALL platform_info(cl_platform_id platform, cl_platform_info what, size_t bytes,
+					void *value, size_t *needs)
+{
+	return before.clGetPlatformInfo(is("crowd") ? theirs : platform, what, bytes, value, needs);
+}
+
+static cl_int CL_API_CALL platforms_too_many(cl_uint nr, cl_platform_id *to, cl_uint *got)
+{
+	for (cl_uint i = 0; i < nr && to; i++)
+		to[i] = i < CROWD ? (cl_platform_id)&crowd[i] : theirs;
+	if (got)
+		*got = CROWD + 1;
+	return CL_SUCCESS;
 }
 
 /* All of the driver's objects have this one table. */
@@ -241,6 +285,10 @@ static void get_between(struct _cl_icd_dispatch *table)
 	table->clReleaseMemObject = release_mem;
 	table->clGetDeviceInfo = device_info;
 	table->clCreateSubDevices = sub_devices;
+	table->clGetDeviceIDs = devices_of;
+	table->clGetPlatformInfo = platform_info;
+	for (size_t i = 0; i < CROWD; i++)
+		crowd[i].table = table;
 }
 
 __attribute__((visibility("default")))
@@ -248,8 +296,7 @@ void *clGetExtensionFunctionAddress(const char *name)
 {
 	const char *driver = getenv("BAD_ICD_DRIVER");
 	clIcdGetPlatformIDsKHR_fn platforms;
-	void *(*theirs)(const char *name);
-	cl_platform_id one;
+	void *(*find)(const char *name);
 	cl_uint nr;
 	void *library;
 
@@ -257,10 +304,12 @@ void *clGetExtensionFunctionAddress(const char *name)
 	if (!driver)
 		return NULL;
 	library = dlopen(driver, RTLD_NOW | RTLD_LOCAL);
-	theirs = library ? dlsym(library, "clGetExtensionFunctionAddress") : NULL;
-	platforms = theirs ? theirs("clIcdGetPlatformIDsKHR") : NULL;
-	if (!platforms || platforms(1, &one, &nr) || !nr)
+	find = library ? dlsym(library, "clGetExtensionFunctionAddress") : NULL;
+	platforms = find ? find("clIcdGetPlatformIDsKHR") : NULL;
+	if (!platforms || platforms(1, &theirs, &nr) || !nr)
 		return NULL;
-	get_between(*(struct _cl_icd_dispatch **)one);
-	return theirs(name);
+	get_between(*(struct _cl_icd_dispatch **)theirs);
+	if (is("crowd") && !strcmp(name, "clIcdGetPlatformIDsKHR"))
+		return (void *)platforms_too_many;
+	return find(name);
 }

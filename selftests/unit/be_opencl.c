@@ -1695,6 +1695,19 @@ START_TEST(no_sub_devices)
 }
 END_TEST
 
+/* The 301st platform's 301st device is as good as any. */
+START_TEST(last_of_many)
+{
+	if (!install_in_front("crowd")) {
+		be_skip("last_of_many", "no driver is registered in /etc/OpenCL/vendors");
+		return;
+	}
+	ck_assert_int_eq(open_opencl("\"devices=[!f]*\""), 0);
+	ck_assert_uint_ge(devices_count(devices), 1);
+	ck_assert_ptr_null(strstr(read_log(), "left out"));
+}
+END_TEST
+
 /* A fourth dimension, which nobody asks for, is no reason to have groups of one work-item. */
 START_TEST(more_dimensions)
 {
@@ -2110,6 +2123,7 @@ int main(void)
 	tcase_add_test(found, more_devices_than_may_be);
 	tcase_add_test(found, no_sub_devices);
 	tcase_add_test(found, more_dimensions);
+	tcase_add_test(found, last_of_many);
 	tcase_add_loop_test(t, arguments, 0, 2);
 	tcase_add_loop_test(t, results, 0, 2);
 	tcase_add_loop_test(t, several_on_a_lane, 0, 2);

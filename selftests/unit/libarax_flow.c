@@ -1056,7 +1056,22 @@ START_TEST(close_of_the_callers)
 END_TEST
 
 static struct arax *outer;
-static struct arax_queue *outer_queue;
+
+/* One on an inner context, one on the outer one, which is waited for; their notifies count @calls. */
+static void on_both(struct arax_event *on_inner, char how, struct arax_event *on_outer, int calls)
+{
+	struct arax_queue *outer_queue = q;
+
+	refused_to_close = 0;
+	outer = ax;
+	start(64, 128, 16384);
+	ck_assert_int_eq(go(how, on_inner), 0);
+	q = outer_queue;
+	ck_assert_int_eq(go(0, on_outer), 0);
+	ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
+	ck_assert_int_eq(refused_to_close, calls);
+	ax = outer;
+}
 
 /* Within the close of the inner one, within a call with the outer one. */
 static void on_end_close_both(struct arax_event *e)
@@ -1078,16 +1093,7 @@ START_TEST(close_of_the_callers_callers)
 	struct arax_event both = { .notify = on_end_close_both };
 	struct arax_event inner = { .notify = on_end_close_inner };
 
-	refused_to_close = 0;
-	outer = ax;
-	outer_queue = q;
-	start(64, 128, 16384);
-	ck_assert_int_eq(go('h', &both), 0);
-	q = outer_queue;
-	ck_assert_int_eq(go(0, &inner), 0);
-	ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
-	ck_assert_int_eq(refused_to_close, 2);
-	ax = outer;
+	on_both(&both, 'h', &inner, 2);
 }
 END_TEST
 
@@ -1113,17 +1119,8 @@ START_TEST(close_behind_a_call)
 {
 	struct arax_event e = { .notify = on_end_process_inner };
 
-	refused_to_close = 0;
 	of_inner = (struct arax_event){ .notify = on_end_close_own_inner };
-	outer = ax;
-	outer_queue = q;
-	start(64, 128, 16384);
-	ck_assert_int_eq(go(0, &of_inner), 0);
-	q = outer_queue;
-	ck_assert_int_eq(go(0, &e), 0);
-	ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
-	ck_assert_int_eq(refused_to_close, 1);
-	ax = outer;
+	on_both(&of_inner, 0, &e, 1);
 }
 END_TEST
 

@@ -5,10 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "daemon/sim/area.h"
 #include "daemon/sim/engine.h"
 #include "daemon/sim/least.h"
 #include "daemon/sim/rng.h"
@@ -547,57 +545,6 @@ START_TEST(what_it_cannot_tell_of)
 }
 END_TEST
 
-#define MANY_KINDS	16
-
-/* Loads of from 1000 to 50,999 items, each @every-th; one has as many tasks as are left out for it. */
-static void many_loads(struct area *a, const struct scenario *sc, uint32_t every, double *count)
-{
-	ck_assert(area_init(a, sc));
-	for (uint32_t i = 0; i < 50000; i += every) {
-		struct sim_task t = { .work = 1000 + i + every / 2 };
-
-		ck_assert_uint_eq(area_load(a, &t, false), i / every);
-		count[i / every] = every;
-	}
-}
-
-/* Where all loads would be looked at each time that takes a minute; with some the prices are as good. */
-START_TEST(many_kinds_are_quick)
-{
-	static double count[50000];
-	double speed = 0, ns, few;
-	char text[4096];
-	struct scenario sc;
-	struct area a;
-	clock_t began;
-	int n, err;
-
-	n = sprintf(text, "{ \"machine\": { \"devices\": [ { \"name\": \"d0\" }");
-	for (int k = 1; k < MANY_KINDS; k++)
-		n += sprintf(text + n, ", { \"name\": \"d%d\" }", k);
-	n += sprintf(text + n, " ] }, \"tenants\": [ { \"name\": \"t\" } ], \"kernels\": [ { \"name\": \"k\", \"cost\": {");
-	for (int k = 0; k < MANY_KINDS; k++) {
-		n += sprintf(text + n, "%s \"d%d\": { \"ns_per_item\": %d }", k ? "," : "", k, k + 1);
-		speed += 1.0 / (k + 1);
-	}
-	sprintf(text + n, " } } ], \"workload\": [ { \"type\": \"streams\", \"width\": 1, \"length\": 1, \"kernels\": [ \"k\" ], \"work\": 1, \"mb\": 1 } ] }");
-	err = scenario_load(&sc, "test.json", text, strlen(text), NULL, error, sizeof(error));
-	ck_assert_msg(!err, "%s", error);
-	many_loads(&a, &sc, 500, count);
-	few = area_least_ns(&a, count, false);
-	area_fini(&a);
-	many_loads(&a, &sc, 1, count);
-	began = clock();
-	ns = area_least_ns(&a, count, false);
-	ck_assert_double_lt((double)(clock() - began) / CLOCKS_PER_SEC, 5);
-	ck_assert_double_ge(ns, few * 0.999);
-	/* All kinds together are as quick as so many of the first one. */
-	ck_assert_double_le(ns, 50000 * (1000 + 49999 / 2.0) / speed);
-	area_fini(&a);
-	scenario_fini(&sc);
-}
-END_TEST
-
 int main(void)
 {
 	Suite *suite = suite_create("sim_bound");
@@ -616,7 +563,6 @@ int main(void)
 	tcase_add_test(t, one_way_crosses_all_gaps);
 	tcase_add_test(t, the_last_way_counts);
 	tcase_add_test(t, what_it_cannot_tell_of);
-	tcase_add_test(t, many_kinds_are_quick);
 	suite_add_tcase(suite, t);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_NORMAL);

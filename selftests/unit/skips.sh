@@ -10,29 +10,23 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 n=0
 failed=0
+# shellcheck source=/dev/null
+. selftests/system/tap.sh
 
 # is WHAT COMMAND...: it succeeds
 is() {
-	local what=$1
-	shift
-	n=$((n + 1))
-	if "$@" >/dev/null; then
-		echo "ok $n - $what"
-	else
-		failed=1
-		echo "not ok $n - $what"
-		sed 's/^/# /' "$work/out" "$work/counts"
-	fi
+	"${@:2}" >/dev/null
+	ok $? "$1"
 }
 
 export ARAX_RESULTS=$work/results
 ARAX_TEST_CUDA=$work/none.so selftests/system/run.sh coherent-emulated >"$work/out" 2>&1
 status=$?
-scripts/tally print >"$work/counts"
+scripts/tally print >"$work/log"
 tail -n 1 "$work/out" >"$work/last"
 is 'nothing has failed' [ $status = 0 ]
-is 'nothing has passed' grep -q '^0 passed, 0 failed, 6 skipped$' "$work/counts"
-is 'which file is missing is counted' grep -q "skipped: there is no $work/none.so: " "$work/counts"
+is 'nothing has passed' grep -q '^0 passed, 0 failed, 6 skipped$' "$work/log"
+is 'which file is missing is counted' grep -q "skipped: there is no $work/none.so: " "$work/log"
 is 'and said' grep -q "^# system/coherent-emulated is skipped: there is no $work/none.so: " "$work/out"
 is 'the last line has all that was skipped' \
 	grep -q '^# 6 skipped: system/coherent-emulated .*-apart$' "$work/last"

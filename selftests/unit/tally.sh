@@ -10,6 +10,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 n=0
 failed=0
+# shellcheck source=/dev/null
+. selftests/system/tap.sh
 
 # counts EXPECTED STATUS WHAT ARG...: the last line of print, and the exit status
 counts() {
@@ -18,14 +20,9 @@ counts() {
 	ARAX_RESULTS=$work/r scripts/tally reset
 	ARAX_RESULTS=$work/r scripts/tally "$@" >"$work/out" 2>&1 || rc=$?
 	got=$(ARAX_RESULTS=$work/r scripts/tally print | tail -n 1)
-	n=$((n + 1))
-	if [ "$got" = "$expected" ] && [ "$rc" = "$status" ]; then
-		echo "ok $n - $what"
-	else
-		failed=1
-		echo "not ok $n - $what: $got, status $rc"
-		sed 's/^/# /' "$work/out"
-	fi
+	echo "$got, status $rc" >>"$work/out"
+	[ "$got" = "$expected" ] && [ "$rc" = "$status" ]
+	ok $? "$what"
 }
 
 tap() { # EXPECTED STATUS WHAT TEXT [PROGRAM'S STATUS]
@@ -75,22 +72,12 @@ counts '0 passed, 1 failed, 0 skipped' 1 'a program that leaves a file' run t sh
 	'echo "$ARAX_TEST_TMP" >"$0"; touch "$ARAX_TEST_TMP/file"; stat -c %A "$ARAX_TEST_TMP/.." >>"$0"; exit 1' \
 	"$work/left"
 mapfile -t left <"$work/left"
-n=$((n + 1))
-if [ -n "${left[0]}" ] && [ ! -e "${left[0]}" ] && [ "${left[1]}" = drwx--x--x ]; then
-	echo "ok $n - which is removed"
-else
-	failed=1
-	echo "not ok $n - which is removed: ${left[*]}"
-fi
+[ -n "${left[0]}" ] && [ ! -e "${left[0]}" ] && [ "${left[1]}" = drwx--x--x ]
+ok $? "which is removed"
 ARAX_RESULTS=$work/r scripts/tally run t sh -c "$check echo 'ok - c # SKIP not root'" >"$work/out"
-n=$((n + 1))
-ARAX_RESULTS=$work/r scripts/tally print >"$work/printed"
-if grep -q 'skipped: not root' "$work/printed"; then
-	echo "ok $n - the reason is printed"
-else
-	failed=1
-	echo "not ok $n - the reason is printed"
-fi
+ARAX_RESULTS=$work/r scripts/tally print >"$work/out"
+grep -q 'skipped: not root' "$work/out"
+ok $? 'the reason is printed'
 # What failed is said again at the end, where somebody who has but the end of a log finds it.
 ARAX_RESULTS=$work/r scripts/tally reset
 printf '# a\n# why\nnot ok 1 - b\n# where\nok 2\n# c\nnot ok 3 - d # TODO later\nnot ok 4 - e\n1..4\n' |
@@ -100,31 +87,14 @@ ARAX_RESULTS=$work/r scripts/tally print >"$work/printed"
 sed -n '/ u$/,$p' "$work/printed" >"$work/out"
 for text in 'passed    2 failed    1 skipped     3 s  u' 'skipped: #12' 'failed in u:' '# why' 'not ok 1 - b' '# where' \
 	'not ok 4 - e' '1 passed, 2 failed, 2 skipped'; do
-	n=$((n + 1))
-	if grep -qF -- "$text" "$work/out"; then
-		echo "ok $n - print says \"$text\""
-	else
-		failed=1
-		echo "not ok $n - print does not say \"$text\""
-		sed 's/^/# /' "$work/out"
-	fi
+	grep -qF -- "$text" "$work/out"
+	ok $? "print says \"$text\""
 done
+! grep -q '# c' "$work/out"
+ok $? 'remarks of what passed are left out'
 ARAX_RESULTS=$work/r TALLY_SECONDS=61 scripts/tally add w 1 0 0
-ARAX_RESULTS=$work/r scripts/tally print >"$work/printed"
-n=$((n + 1))
-if grep -q '1 passed    0 failed    0 skipped    61 s  w$' "$work/printed"; then
-	echo "ok $n - print says how long it took"
-else
-	failed=1
-	echo "not ok $n - print says how long it took"
-	sed 's/^/# /' "$work/printed"
-fi
-n=$((n + 1))
-if grep -q '# c' "$work/out"; then
-	failed=1
-	echo "not ok $n - remarks of what passed are left out"
-else
-	echo "ok $n - remarks of what passed are left out"
-fi
+ARAX_RESULTS=$work/r scripts/tally print >"$work/out"
+grep -q '1 passed    0 failed    0 skipped    61 s  w$' "$work/out"
+ok $? 'print says how long it took'
 echo "1..$n"
 exit $failed

@@ -7,8 +7,6 @@
 
 #include "daemon/backends/opencl/opencl.h"
 
-#define MAX_PLATFORMS 32
-
 static struct opencl_root *roots[OPENCL_MAX_DEVICES];
 static struct opencl_place places[OPENCL_MAX_DEVICES];
 static uint32_t nr_roots, nr_places;
@@ -159,9 +157,9 @@ static int add_device(cl_platform_id platform, cl_device_id id)
 
 static int add_platform(cl_platform_id platform, cl_uint *seen)
 {
-	cl_device_id ids[OPENCL_MAX_DEVICES];
+	cl_device_id *ids;
 	char name[256] = "";
-	cl_uint n = 0;
+	cl_uint n = 0, most;
 	cl_int cerr;
 	int err = 0;
 
@@ -169,40 +167,57 @@ static int add_platform(cl_platform_id platform, cl_uint *seen)
 	name[sizeof(name) - 1] = '\0';
 	if (fnmatch(opencl_options.platforms, name, 0))
 		return 0;
-	cerr = cl.GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, OPENCL_MAX_DEVICES, ids, &n);
+	/* All of them: whoever names devices may name the last one. */
+	cerr = cl.GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, NULL, &n);
+	most = n;
+	ids = calloc(most + 1ul, sizeof(*ids));
+	if (!ids)
+		return -ENOMEM;
+	if (!cerr && most)
+		cerr = cl.GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, most, ids, &n);
 	if (cerr && cerr != CL_DEVICE_NOT_FOUND)
 		opencl_log(ARAX_LOG_WARNING, "platform %s: %s", name, opencl_error_name(cerr));
-	if (cerr)
-		return 0;
-	if (n > OPENCL_MAX_DEVICES) {
-		say_full(name);
-		n = OPENCL_MAX_DEVICES;
-	}
+	n = cerr ? 0 : n < most ? n : most;
 	*seen += n;
 	for (cl_uint i = 0; !err && i < n; i++)
 		err = add_device(platform, ids[i]);
+	free(ids);
 	return err;
+}
+
+/* 0: there is none */
+static int find_platforms(cl_platform_id **platforms, char *why, uint32_t len)
+{
+	cl_uint most = 0, n = 0;
+	cl_int cerr = cl.GetPlatformIDs(0, NULL, &most);
+
+	*platforms = calloc(most + 1ul, sizeof(**platforms));
+	if (!*platforms)
+		return -ENOMEM;
+	if (!cerr && most)
+		cerr = cl.GetPlatformIDs(most, *platforms, &n);
+	if (cerr || !n) {
+		snprintf(why, len, "no OpenCL driver: install one (Debian: pocl-opencl-icd): %s",
+			 cerr ? opencl_error_name(cerr) : "no platform");
+		return 0;
+	}
+	return (int)(n < most ? n : most);
 }
 
 int opencl_find(char *why, uint32_t len)
 {
-	cl_platform_id platforms[MAX_PLATFORMS];
-	cl_uint n = 0, seen = 0;
-	cl_int cerr;
-	int err = 0;
+	cl_platform_id *platforms;
+	cl_uint seen = 0;
+	int n, err = 0;
 
 	opencl_forget();
 	told_full = false;
-	cerr = cl.GetPlatformIDs(MAX_PLATFORMS, platforms, &n);
-	if (cerr || !n) {
-		snprintf(why, len, "no OpenCL driver: install one (Debian: pocl-opencl-icd): %s",
-			 cerr ? opencl_error_name(cerr) : "no platform");
-		return -ENODEV;
-	}
-	if (n > MAX_PLATFORMS)
-		n = MAX_PLATFORMS;
-	for (cl_uint i = 0; !err && i < n; i++)
+	n = find_platforms(&platforms, why, len);
+	for (int i = 0; !err && i < n; i++)
 		err = add_platform(platforms[i], &seen);
+	free(platforms);
+	if (n <= 0)
+		return n ? n : -ENODEV;
 	if (err) {
 		opencl_forget();
 		return err;
@@ -211,7 +226,7 @@ int opencl_find(char *why, uint32_t len)
 		snprintf(why, len, "no usable device of %u: see the options platforms = %s, devices = %s",
 			 seen, opencl_options.platforms, opencl_options.devices);
 	else if (!nr_places)
-		snprintf(why, len, "%u OpenCL platforms, but no device in those that match \"%s\"", n,
+		snprintf(why, len, "%d OpenCL platforms, but no device in those that match \"%s\"", n,
 			 opencl_options.platforms);
 	return nr_places ? (int)nr_places : -ENODEV;
 }
