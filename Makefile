@@ -150,11 +150,12 @@ bench-all: default $(BENCH_TARGETS)
 install: default $(INSTALL_TARGETS)
 # The rules above are the only list of files.  Folders that are Arax's own go with them.
 uninstall:
-	@stage=$$(mktemp -d) && trap 'rm -rf "$$stage"' EXIT && \
-	$(MAKE) --no-print-directory -s install DESTDIR="$$stage" PREFIX="$(PREFIX)" >/dev/null && \
-	cd "$$stage" && find . ! -type d -printf '%P\0' | (cd "$(DESTDIR)/" && xargs -0 rm -f) && \
+	@dest=$$(cd "$(DESTDIR)/" && pwd) && stage=$$(mktemp -d) && trap 'rm -rf "$$stage"' EXIT && \
+	$(MAKE) --no-print-directory -s install DESTDIR="$$stage" PREFIX="$(PREFIX)" \
+		WITH_KMOD="$(WITH_KMOD)" >/dev/null && \
+	cd "$$stage" && find . ! -type d -printf '%P\0' | (cd "$$dest" && xargs -0 rm -f) && \
 	find . -depth -type d -path '*/arax*' -printf '%P\0' | \
-		(cd "$(DESTDIR)/" && xargs -0r rmdir --ignore-fail-on-non-empty 2>/dev/null || :)
+		(cd "$$dest" && xargs -0r rmdir --ignore-fail-on-non-empty 2>/dev/null || :)
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 fuzz: $(FUZZ_TARGETS)
 # The bounded share of `make test`.

@@ -16,6 +16,8 @@
 #include "libarax/admin/conf.h"
 #include "libarax/admin/trusted.h"
 
+#define DEVICE_LEAST	(64u << 10)
+
 /* Where none is named: what was installed, or built, with this program. */
 static int own_kernels(struct config_list *list)
 {
@@ -152,6 +154,20 @@ static int check_size(cfg_t *cfg, cfg_opt_t *opt)
 		return 0;
 	cfg_error(cfg, "%s = \"%s\": must be bytes, or a number with K, M, G or T", opt->name,
 		  s ? s : "");
+	return -1;
+}
+
+/* Memory of a device's own: less than this is somebody's slip, and nothing that it could be measured by. */
+static int check_device_size(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, cfg_opt_size(opt) - 1);
+	uint64_t v;
+
+	if (check_size(cfg, opt))
+		return -1;
+	if (!s || parse_size(s, &v) || !v || v >= DEVICE_LEAST)
+		return 0;
+	cfg_error(cfg, "%s = \"%s\": must be 0, or 64K at least", opt->name, s);
 	return -1;
 }
 
@@ -401,7 +417,7 @@ static void set_checks(cfg_t *cfg, void *arg)
 	cfg_set_validate_func(cfg, "worker|memory", check_size);
 	cfg_set_validate_func(cfg, "limits|memory", check_size);
 	cfg_set_validate_func(cfg, "cpu|groups", check_group);
-	cfg_set_validate_func(cfg, "cpu|memory", check_size);
+	cfg_set_validate_func(cfg, "cpu|memory", check_device_size);
 	cfg_set_validate_func(cfg, "backend", check_title);
 	cfg_set_validate_func(cfg, "backend|file", check_path);
 	cfg_set_validate_func(cfg, "backend|options", check_option);

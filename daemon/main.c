@@ -36,6 +36,7 @@
 
 #define SYSTEM_CONFIG	"/etc/arax/araxd.conf"
 #define CONTROL_DEVICE	"/dev/arax-ctl"
+#define ENDING_MS	200	/* in which who has nothing to wait for has ended */
 
 struct daemon {
 	struct options options;
@@ -76,18 +77,22 @@ static int load_config(struct daemon *d)
 	}
 	d->configured = true;
 	d->config.shared = !d->options.user;
-	if (d->options.kinds) {
-		err = config_kinds(&d->config, d->options.kinds, error, sizeof(error));
-		if (err) {
-			fprintf(stderr, "araxd: %s\n", error);
-			return err;
-		}
-	}
 	if (d->options.log_level)
 		d->config.log.level =
 			(enum log_level)log_level_from_name(d->options.log_level);
 	log_init(STDERR_FILENO, d->config.log.level, d->config.log.format);
 	return 0;
+}
+
+static int leave_kinds(struct daemon *d)
+{
+	char error[512];
+	int err;
+
+	err = config_kinds(&d->config, d->options.kinds, error, sizeof(error));
+	if (err)
+		fprintf(stderr, "araxd: %s\n", error);
+	return err;
 }
 
 /* Each client brings descriptors: take what we may have. */
@@ -454,6 +459,18 @@ static void stop(struct daemon *d)
 	poller_stop(d->poller, on_stopped, d);
 }
 
+/* Who is about to end anyway isn't cut short, and nothing runs there. */
+static bool stops_by_itself(const struct daemon *d)
+{
+	struct pollfd stopped = { .fd = d->stopped_fd, .events = POLLIN };
+	int n;
+
+	do
+		n = poll(&stopped, 1, ENDING_MS);
+	while (n < 0 && errno == EINTR);
+	return n > 0;
+}
+
 /* Serves until everything has stopped; a second signal doesn't wait for tasks. */
 static void run(struct daemon *d)
 {
@@ -495,6 +512,8 @@ static void run(struct daemon *d)
 			continue;
 		}
 		if (stopping) {
+			if (stops_by_itself(d))
+				return;
 			log_warn("stopped at once: tasks were running");
 			if (d->broker)
 				broker_refuse(d->broker);
@@ -533,6 +552,8 @@ int main(int argc, char **argv)
 		return ret > 0 ? 0 : 2;
 	if (load_config(&d))
 		return 1;
+	if (d.options.kinds && leave_kinds(&d))
+		return 2;
 	ret = raise_limits();
 	if (!ret)
 		ret = child_reserve();

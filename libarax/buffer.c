@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "filelimit.h"
@@ -68,8 +70,9 @@ int arax_buffer_create(struct arax *ax, uint64_t bytes, uint32_t flags,
 		if (ret == -EOPNOTSUPP && flags & ~ARAX_BUFFER_FLAGS)
 			return error_set(ret, "creating a buffer with flags 0x%x: want 0 or ARAX_BUFFER_EXPLICIT",
 					 flags);
-		return error_set(ret, "creating a buffer of %llu bytes",
-				 (unsigned long long)bytes);
+		return error_set(ret, "creating a buffer of %llu bytes%s",
+				 (unsigned long long)bytes,
+				 ret == -ENOSPC ? too_many(ARAX_NR_BUFFER_CREATE) : "");
 	}
 	b->pub.handle = a.handle;
 	b->pub.bytes = bytes;
@@ -85,6 +88,7 @@ int arax_buffer_create(struct arax *ax, uint64_t bytes, uint32_t flags,
 static const char *wrong_memfd(int fd)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
+	struct statfs fs;
 	struct stat st;
 
 	if (seals < 0 || fstat(fd, &st))
@@ -95,6 +99,8 @@ static const char *wrong_memfd(int fd)
 		return "it is sealed against writing";
 	if (!st.st_size || st.st_size != (off_t)page_round((uint64_t)st.st_size))
 		return "its size is no whole number of pages: see ftruncate()";
+	if (!fstatfs(fd, &fs) && fs.f_type == HUGETLBFS_MAGIC)
+		return "it is of MFD_HUGETLB, whose pages can't be had: make it without";
 	if (st.st_blocks * 512 < st.st_size)
 		return "it has holes, which only the module would fill: fallocate() them";
 	return NULL;
@@ -176,6 +182,9 @@ int arax_buffer_import_user(struct arax *ax, void *address, uint64_t bytes,
 	struct buffer *b;
 	int ret = import(ax, &a, -1, &b);
 
+	if (ret == -EINVAL)
+		error_set(ret, "importing %llu bytes at %p: want whole pages, and at least one",
+			  (unsigned long long)bytes, address);
 	if (!ret)
 		buffer_add(ax, b, buffer);
 	return ret;
@@ -192,6 +201,8 @@ int arax_buffer_export(struct arax_buffer *buffer, uint32_t type)
 	int ret = context_call(to_buffer(buffer)->ax, "exporting a buffer",
 			       ARAX_NR_BUFFER_EXPORT, &a);
 
+	if (ret == -EPERM && is_owner(to_buffer(buffer)->ax))
+		error_set(ret, "exporting a buffer: who imported it can't pass it on");
 	if (ret != -EOPNOTSUPP)
 		return ret ? ret : a.fd;
 	if (type > ARAX_EXPORT_DMABUF)
@@ -208,8 +219,12 @@ int arax_buffer_revoke(struct arax_buffer *buffer)
 {
 	struct arax_handle h = { .size = sizeof(h), .handle = buffer->handle };
 
-	return context_call(to_buffer(buffer)->ax, "revoking a buffer", ARAX_NR_BUFFER_REVOKE,
-			    &h);
+	int ret = context_call(to_buffer(buffer)->ax, "revoking a buffer", ARAX_NR_BUFFER_REVOKE,
+			       &h);
+
+	if (ret == -EPERM && is_owner(to_buffer(buffer)->ax))
+		error_set(ret, "revoking a buffer: who imported it can't take it from others");
+	return ret;
 }
 
 int arax_buffer_query(struct arax_buffer *buffer, struct arax_buffer_query *query)

@@ -37,6 +37,24 @@ static __attribute__((cold)) int over_quota(struct arax *ax, const char *what)
 	return error_set(-EDQUOT, "%s: %s", what, why);
 }
 
+/* Of what there are as many as there may be: the numbers are in the calls' man pages. */
+const char *too_many(unsigned int nr)
+{
+	switch (nr) {
+	case ARAX_NR_QUEUE_CREATE:
+	case ARAX_NR_TIMELINE_CREATE:
+	case ARAX_NR_TIMELINE_IMPORT:
+		return ": the context has as many handles as it may have (65,536), or its user as many queues and timelines as limits.handles of araxd.conf(5) lets him: destroy some";
+	case ARAX_NR_BUFFER_CREATE:
+	case ARAX_NR_BUFFER_IMPORT:
+		return ": the context has as many handles as it may have (65,536), or its user as many buffers as there may be (arax_buffer_create(3)): destroy some";
+	case ARAX_NR_TIMELINE_EVENTFD:
+		return ": a timeline has 128 armed: close or destroy some";
+	default:
+		return "";
+	}
+}
+
 int context_call(struct arax *ax, const char *what, unsigned int nr, void *arg)
 {
 	int ret;
@@ -51,7 +69,7 @@ int context_call(struct arax *ax, const char *what, unsigned int nr, void *arg)
 		complete_dead(ax, ret);
 	if (unlikely(ret == -EDQUOT))
 		return over_quota(ax, what);
-	return ret ? error_set(ret, "%s", what) : 0;
+	return ret ? error_set(ret, "%s%s", what, ret == -ENOSPC ? too_many(nr) : "") : 0;
 }
 
 /* @given, as far as the caller's version of the struct goes. */
@@ -168,7 +186,8 @@ static void context_free(struct arax *ax, bool forked)
 int context_new(struct arax **out, struct link *link, const struct arax_options *o)
 {
 	struct arax *ax = aligned_alloc(64, (sizeof(*ax) + 63) & ~63ul);
-	int ret = 0;
+	struct arax_info info = { .size = sizeof(info) };
+	int ret;
 
 	if (!ax) {
 		link->ops->close(link, false);
@@ -184,6 +203,8 @@ int context_new(struct arax **out, struct link *link, const struct arax_options 
 	init_locks(ax);
 	if (!(o->flags & ARAX_OPEN_QUERY))
 		ret = make_rings(ax, o);
+	else	/* a broker that takes no more says so in its first answer */
+		ret = context_call(ax, "arax_open", ARAX_NR_INFO, &info);
 	if (ret)
 		context_free(ax, false);
 	else

@@ -137,6 +137,8 @@ int not_owner(void) __attribute__((cold));
 int context_new(struct arax **ax, struct link *link, const struct arax_options *o);
 /* A call over the link, with what is common to errors. */
 int context_call(struct arax *ax, const char *what, unsigned int nr, void *arg);
+/* Why a call had ENOSPC, to be put behind what it was; "": unknown. */
+const char *too_many(unsigned int nr);
 
 #define WHY_LEN		(ARAX_WHY_LEN + 256)
 

@@ -38,6 +38,8 @@ int arax_timeline_import(struct arax *ax, int fd, struct arax_timeline **timelin
 	if (fd < 0)
 		return error_set(-EBADF, "importing descriptor %d", fd);
 	ret = context_call(ax, "importing a timeline", ARAX_NR_TIMELINE_IMPORT, &a);
+	if (ret == -EINVAL)
+		error_set(ret, "importing descriptor %d: it is not what arax_timeline_export() gave", fd);
 	return ret ? ret : timeline_add(ax, a.handle, timeline);
 }
 
@@ -74,7 +76,12 @@ int arax_timeline_advance(struct arax_timeline *timeline, uint64_t value, int er
 		.error = error,
 	};
 
-	return context_call(timeline->ax, "advancing a timeline", ARAX_NR_TIMELINE_ADVANCE, &a);
+	int ret = context_call(timeline->ax, "advancing a timeline", ARAX_NR_TIMELINE_ADVANCE, &a);
+
+	if (ret == -EINVAL)
+		error_set(ret, "advancing a timeline to %llu with error %d: its value never goes back, and an error is 0 or a negative errno",
+			  (unsigned long long)value, error);
+	return ret;
 }
 
 int arax_timeline_eventfd(struct arax_timeline *timeline, uint64_t value, int fd)
@@ -86,9 +93,14 @@ int arax_timeline_eventfd(struct arax_timeline *timeline, uint64_t value, int fd
 		.fd = fd,
 	};
 
+	int ret;
+
 	if (fd < 0)
 		return error_set(-EBADF, "signalling descriptor %d", fd);
-	return context_call(timeline->ax, "arming an eventfd", ARAX_NR_TIMELINE_EVENTFD, &a);
+	ret = context_call(timeline->ax, "arming an eventfd", ARAX_NR_TIMELINE_EVENTFD, &a);
+	if (ret == -EINVAL)
+		error_set(ret, "signalling descriptor %d: it is no eventfd", fd);
+	return ret;
 }
 
 void arax_timeline_destroy(struct arax_timeline *timeline)

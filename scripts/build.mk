@@ -84,8 +84,10 @@ TEST_TARGETS += conflicts shellcheck checkpatch test-kmod-next test-qemu-runner 
 # The module's sources for DKMS, its loading at boot and the nodes' modes.  Where the system looks
 # for them does not depend on PREFIX.
 DKMS_DIR := $(DESTDIR)/usr/src/arax-$(VERSION)
+# Not for who could not write there; "make uninstall" says it of a folder that stands for the real one.
+WITH_KMOD ?= $(if $(DESTDIR)$(filter 0,$(shell id -u)),yes,no)
 install-kmod:
-ifeq ($(DESTDIR)$(filter 0,$(shell id -u)),)
+ifneq ($(WITH_KMOD),yes)
 	@echo "not root: the module's sources (dkms), its loading at boot and the udev rule are left out"
 else
 	install -d "$(DKMS_DIR)/kmod/core" "$(DKMS_DIR)/uapi" "$(DESTDIR)/usr/lib/udev/rules.d" \

@@ -269,6 +269,9 @@ int registry_load_folder(struct registry *r, const char *path)
 		close(ld.fd);
 		return n;
 	}
+	if (!n)
+		log_notice("kernel folder has no manifests", log_str("folder", path),
+			   log_str("wanted", "files that end in .json"));
 	for (int i = 0; i < n; i++) {
 		load_manifest(&ld, names[i]->d_name);
 		free(names[i]);

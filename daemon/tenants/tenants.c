@@ -57,6 +57,7 @@ struct tenants {
 	int notify;		/* inotify, or -1 */
 	bool warned;
 	uint64_t away_ns;	/* since when what @saved has is read nowhere; 0: it is read */
+	bool unread;		/* another folder is there, and has files that can't be read */
 	struct saved saved;
 	struct places places;
 };
@@ -511,11 +512,12 @@ static bool read_again(struct tenants *t, bool at_once)
 
 	err = saved_read(&now, t->folder.path, on_error, NULL);
 	/* Who replaces it may make the folder first, and its files then, one by one. */
-	another |= t->away_ns != 0;
+	another |= t->away_ns || t->unread;
 	missing = err == -ENOENT || (!err && now.count < t->saved.count && another);
-	/* As long as some can't be read nobody knows what is missing. */
+	/* As long as some can't be read nobody knows what is missing, and till they change no one asks. */
+	t->unread = err && err != -ENOENT && another;
 	if (err && err != -ENOENT) {
-		t->away_ns = another ? monotonic_ns() : 0;
+		t->away_ns = 0;
 	} else if (await_folder(t, missing && !at_once)) {
 		saved_free(&now);
 		return false;

@@ -21,7 +21,7 @@
 #define TENANTS_CHECK_MS	10000
 /*
  * So long what the files said holds when their folder is gone: who replaces it moves it away
- * first, and nobody is to be without limits meanwhile.
+ * first, and nobody is to be without limits meanwhile.  Not what went file by file before.
  */
 #define TENANTS_GRACE_MS	10000
 

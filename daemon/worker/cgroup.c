@@ -4,6 +4,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -124,11 +126,25 @@ static int lock_folder(void)
 	return 0;
 }
 
+/* The folder above it at least: nothing is made elsewhere.  What can't be looked at fails later. */
+static bool is_on_cgroup2(const char *folder)
+{
+	char above[PATH_MAX];
+	struct statfs fs;
+
+	if (!statfs(folder, &fs))
+		return fs.f_type == CGROUP2_SUPER_MAGIC;
+	snprintf(above, sizeof(above), "%s", folder);
+	return statfs(dirname(above), &fs) || fs.f_type == CGROUP2_SUPER_MAGIC;
+}
+
 static int open_folder(const char *folder)
 {
 	struct statfs fs;
 	int err;
 
+	if (!is_on_cgroup2(folder))
+		return -ENOTTY;
 	if (mkdir(folder, 0755) && errno != EEXIST)
 		return -errno;
 	top = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -147,7 +163,9 @@ int worker_cgroups_open(const char *folder, uint32_t tasks)
 	int err = open_folder(folder);
 
 	if (err) {
-		log_err("workers can't have cgroups", log_str("folder", folder), log_errno(err),
+		log_err("workers can't have cgroups", log_str("folder", folder),
+			err == -ENOTTY ? log_str("error", "it is not on a cgroup2 file system") :
+					 log_errno(err),
 			log_str("remedy", "worker.cgroup: a folder of cgroup2 that nobody else uses"));
 		worker_cgroups_close();
 		return err;

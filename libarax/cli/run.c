@@ -290,17 +290,19 @@ static int stop_daemon(pid_t pid)
 }
 
 /* After the program: it may be gone, or be writing its core still. */
-static void end_daemon(pid_t pid, const struct private *p)
+/* False: it had died, and that is told, with the last that it said. */
+static bool end_daemon(pid_t pid, const struct private *p)
 {
 	int status;
 
 	if (waitpid(pid, &status, WNOHANG) == pid) {
 		tell_of_death(status, p);
-		return;
+		return false;
 	}
 	status = stop_daemon(pid);
 	if (WIFSIGNALED(status))
 		tell_of_death(status, p);
+	return !WIFSIGNALED(status);
 }
 
 static bool is_ignored(const struct signals *s, int sig)
@@ -435,8 +437,7 @@ static int run_private(char **argv, struct private *p)
 			show_complaints(log, &shown);
 		setenv("ARAX_LINK", value, 1);
 		ret = run_child(argv, &signals);
-		end_daemon(pid, p);
-		if (!p->verbose)
+		if (end_daemon(pid, p) && !p->verbose)
 			show_complaints(log, &shown);
 	}
 	close(ready[0]);

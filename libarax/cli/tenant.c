@@ -347,8 +347,9 @@ static int change(const struct tenant_path *p, const char *folder, int argc, cha
 	if (fd >= 0)
 		ret = set_live(p, save ? &f : NULL, fd, argc, argv, unset);
 	else if (save && errno == ENOENT)
-		fprintf(stderr, "arax: there is no cgroup %s now: araxd will know when there is\n",
-			p->cgroup);
+		fprintf(stderr, "arax: there is no cgroup %s now: %s\n", p->cgroup,
+			unset ? "only what is saved of it is looked at" :
+				"araxd will know when there is");
 	else
 		ret = no_cgroup(p);
 	if (fd >= 0)

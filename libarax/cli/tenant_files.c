@@ -170,6 +170,13 @@ static bool lock_folder(struct tenant_files *f)
 	return true;
 }
 
+#define KEY_LEN	64u
+
+static void key_of(char key[KEY_LEN], const char *word)
+{
+	snprintf(key, KEY_LEN, "%.*s", (int)strcspn(word, "="), word);
+}
+
 static bool is_in_own(const struct tenant_files *f, const char *cgroup, const char *key)
 {
 	size_t i;
@@ -187,10 +194,13 @@ static bool is_in_own(const struct tenant_files *f, const char *cgroup, const ch
  * What would not hold, as a later file overrules it, is not to be set; what holds and stands in
  * other files alone can't be unset here.
  */
-static bool is_ours(const struct tenant_files *f, const char *cgroup, const char *key, bool unset)
+static bool is_ours(const struct tenant_files *f, const char *cgroup, const char *word, bool unset)
 {
-	const struct saved_limit *l = saved_find(&f->saved, cgroup, key);
+	const struct saved_limit *l;
+	char key[KEY_LEN];
 
+	key_of(key, word);
+	l = saved_find(&f->saved, cgroup, key);
 	if (!l || (unset ? is_in_own(f, cgroup, key) : strcmp(l->file, f->own) <= 0))
 		return true;
 	fprintf(stderr, "arax: %s of tenant %s stands in %s:%d: change it there\n", key, cgroup,
@@ -200,12 +210,10 @@ static bool is_ours(const struct tenant_files *f, const char *cgroup, const char
 
 static int change_one(struct tenant_files *f, const char *cgroup, const char *word, bool unset)
 {
-	char key[64];
+	char key[KEY_LEN];
 	size_t i;
 
-	snprintf(key, sizeof(key), "%.*s", (int)strcspn(word, "="), word);
-	if (!is_ours(f, cgroup, key, unset))
-		return -EEXIST;
+	key_of(key, word);
 	for (i = f->saved.count; i--;) {
 		const struct saved_limit *l = &f->saved.at[i];
 
@@ -230,6 +238,10 @@ bool files_change(struct tenant_files *f, const char *folder, const char *cgroup
 		fprintf(stderr, "arax: nothing is changed before that is right\n");
 		goto fail;
 	}
+	/* All before the first is changed: one may be named twice. */
+	for (i = 0; i < argc; i++)
+		if (!is_ours(f, cgroup, argv[i], unset))
+			goto fail;
 	for (i = 0; i < argc; i++) {
 		err = change_one(f, cgroup, argv[i], unset);
 		if (err == -E2BIG)

@@ -49,7 +49,7 @@ static void usage(FILE *f)
 {
 	fprintf(f,
 		"usage: arax-bench NAME [--link kernel|broker] [--json] [--seconds N] [--rounds N]\n"
-		"       arax-bench list\n"
+		"       arax-bench list [--json]\n"
 		"\n"
 		"  --link L       kernel: the araxd that is attached to /dev/arax; broker (default):\n"
 		"                 a private one, started and ended by this program\n"

@@ -202,7 +202,12 @@ grep -q '^prefix=/usr$' "$other/usr/lib/pkgconfig/arax.pc" &&
 	grep -q '^ExecStart=/usr/bin/araxd' "$other/usr/lib/systemd/system/araxd.service"
 ok $? 'is in the files'
 touch "$other/usr/lib/arax/kernels/mine.json"
-try 'make uninstall' make --no-print-directory uninstall DESTDIR="$other" PREFIX=/usr
+try 'make uninstall by who could not install the module' make --no-print-directory uninstall \
+	DESTDIR="$other" PREFIX=/usr WITH_KMOD=no
+[ -e "$other"/usr/src/arax-*/Kbuild ] && [ ! -e "$other/usr/bin/arax" ]
+ok $? 'leaves what is of it'
+try 'make uninstall, with a relative folder' make --no-print-directory uninstall \
+	DESTDIR="$(realpath --relative-to=. "$other")" PREFIX=/usr
 find "$other" >"$work/out"
 [ "$(cd "$other" && find . ! -type d)" = ./usr/lib/arax/kernels/mine.json ]
 ok $? 'leaves what it did not install'

@@ -63,8 +63,9 @@ static void refuse_memfd(struct stack *s, off_t bytes, int seals, const char *wh
 TEST(imports_that_cant_be)
 {
 	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
-	struct arax_buffer *b;
-	int fds[2];
+	struct stack other = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *b, *theirs;
+	int fds[2], fd;
 
 	refuse_memfd(&s, 4096, 0, "F_SEAL_SHRINK");
 	refuse_memfd(&s, 4096, F_SEAL_SHRINK | F_SEAL_WRITE, "sealed against writing");
@@ -77,6 +78,25 @@ TEST(imports_that_cant_be)
 	CHECK_EQ(arax_buffer_import(s.ax, ARAX_IMPORT_DMABUF + 1, fds[0], &b), -EOPNOTSUPP);
 	close(fds[0]);
 	close(fds[1]);
+	fd = memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+	/* Not every kernel has such. */
+	if (fd >= 0) {
+		CHECK_EQ(ftruncate(fd, 2 << 20), 0);
+		CHECK_EQ(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+		CHECK_EQ(arax_buffer_import(s.ax, ARAX_IMPORT_MEMFD, fd, &b), -EINVAL);
+		CHECK(strstr(arax_error_text(), "MFD_HUGETLB"));
+		close(fd);
+	}
+	CHECK_EQ(arax_buffer_create(other.ax, 4096, 0, &theirs), 0);
+	fd = arax_buffer_export(theirs, ARAX_EXPORT_ARAX);
+	CHECK(fd >= 0);
+	CHECK_EQ(arax_buffer_import(s.ax, ARAX_IMPORT_ARAX, fd, &b), 0);
+	close(fd);
+	CHECK_EQ(arax_buffer_export(b, ARAX_EXPORT_ARAX), -EPERM);
+	CHECK(strstr(arax_error_text(), "can't pass it on"));
+	CHECK_EQ(arax_buffer_revoke(b), -EPERM);
+	CHECK(strstr(arax_error_text(), "can't take it from others"));
+	stack_close(&other);
 	stack_close(&s);
 }
 
@@ -261,12 +281,16 @@ TEST(timelines_that_cant_be)
 	CHECK_EQ(arax_timeline_create(s.ax, 5, &t), 0);
 	CHECK_EQ(arax_timeline_create(other.ax, 5, &theirs), 0);
 	CHECK_EQ(arax_timeline_advance(t, 4, 0), -EINVAL);
+	CHECK(strstr(arax_error_text(), "never goes back"));
 	CHECK_EQ(arax_timeline_advance(t, 6, 5), -EINVAL);
+	CHECK(strstr(arax_error_text(), "a negative errno"));
 	CHECK_EQ(arax_timeline_import(s.ax, 777, &none), -EBADF);
 	CHECK_EQ(arax_timeline_import(s.ax, -1, &none), -EBADF);
 	CHECK_EQ(arax_timeline_import(s.ax, pipes[0], &none), -EINVAL);
 	CHECK_EQ(arax_timeline_import(s.ax, ring, &none), -EINVAL);
+	CHECK(strstr(arax_error_text(), "not what arax_timeline_export() gave"));
 	CHECK_EQ(arax_timeline_eventfd(t, 9, pipes[1]), -EINVAL);
+	CHECK(strstr(arax_error_text(), "no eventfd"));
 	CHECK_EQ(arax_timeline_eventfd(t, 9, 777), -EBADF);
 	CHECK_EQ(arax_timeline_eventfd(t, 9, -1), -EBADF);
 	CHECK_EQ(arax_timeline_wait_all(NULL, 0, 0), -EINVAL);
@@ -285,6 +309,7 @@ TEST(timelines_that_cant_be)
 	else
 		CHECK_EQ(ret, -EDQUOT);
 	CHECK(ret == -EDQUOT || i == TIMELINE_EVENTS + 1);
+	CHECK(ret == -EDQUOT || strstr(arax_error_text(), "128 armed"));
 	/* What is no more is nobody's. */
 	fd = arax_timeline_export(theirs);
 	CHECK(fd >= 0);

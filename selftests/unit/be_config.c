@@ -138,6 +138,8 @@ static const struct {
 	{ "debug { check_access = 7 }", "check_access" },
 	{ "cpu { memory = \"much\" }", "must be bytes" },
 	{ "cpu { memory = \"-1\" }", "must be bytes" },
+	{ "cpu { memory = 5 }", "memory = \"5\": must be 0, or 64K at least" },
+	{ "cpu { memory = \"63K\" }", "must be 0, or 64K at least" },
 	{ "cpu { groups = { \"3-1\" } }", "not a CPU list" },
 	{ "cpu { groups = { \"\" } }", "not a CPU list" },
 	{ "cpu { groups = { \"99999\" } }", "not a CPU list" },

@@ -693,6 +693,15 @@ START_TEST(folder_comes_file_by_file)
 		ahead_ms += TENANTS_GRACE_MS;
 		ck_assert_int_gt(tenants_event_paced(t), TENANTS_GRACE_MS - 5000);
 		expect("");
+		logged("limits stay as they were until the files are right");
+		/* That is said once. */
+		ck_assert_int_eq(truncate(log_path, 0), 0);
+		for (int i = 0; i < 3; i++) {
+			ahead_ms += TENANTS_GRACE_MS;
+			ck_assert_int_gt(tenants_event_paced(t), TENANTS_GRACE_MS - 5000);
+		}
+		not_logged("limits stay as they were");
+		expect("");
 		be_write(files, "2.conf", "");
 		tenants_event(t);
 		expect("");

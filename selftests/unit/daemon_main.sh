@@ -86,6 +86,14 @@ ok $? "no place for a private socket exits with 1"
 timeout 60 "$araxd" --user --no-kernel --socket '' 2>"$dir/over"
 [ $? = 2 ] && grep -q -- '--socket takes a path' "$dir/over"
 ok $? "a socket without a path is wrong usage"
+timeout 60 "$araxd" --user --socket "$sock" --kind cpu,bogus 2>"$dir/over"
+[ $? = 2 ] && grep -q 'kind "bogus": must be' "$dir/over"
+ok $? "so is a kind that there isn't"
+echo "worker { cgroup = \"$dir/typo\" }" >"$dir/conf"
+chmod 600 "$dir/conf"
+timeout 60 "$araxd" --user --socket "$sock" --config "$dir/conf" 2>"$dir/over"
+[ $? = 1 ] && grep -q 'typo.*not on a cgroup2 file system' "$dir/over" && [ ! -e "$dir/typo" ]
+ok $? "no folder is made where workers can't have cgroups"
 "$araxd" --user --socket "$dir/no/such/folder/s" 2>"$dir/over"
 [ $? = 1 ] && grep -q 'folder/s.lock.*remedy="make its folder' "$dir/over"
 ok $? "a socket that can't be bound exits with 1, and says what helps"
@@ -114,6 +122,15 @@ stop TERM
 ok $? "SIGTERM ends it with 0"
 [ ! -e "$sock" ]
 ok $? "the socket is gone"
+# Whoever sends a process what its group has from others, too.
+ended=0
+for _ in 1 2 3 4 5; do
+	start
+	kill -TERM "$pid"
+	stop INT
+	[ "$status" = 0 ] && ! grep -q 'tasks were running' "$dir/log" || ended=1
+done
+ok $ended "and so do two signals, as nothing runs"
 
 plain=$araxd
 printf '#!/bin/sh\nexec env --ignore-signal=CHLD "%s" "$@"\n' "$(realpath "$plain")" >"$dir/ignoring"
