@@ -8,10 +8,13 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
+#include "daemon/backends/apart/helper.h"
 #include "daemon/backends/gpu/gpu.h"
 #include "daemon/child.h"
 #include "daemon/memory/hostmap.h"
@@ -1360,6 +1363,105 @@ START_TEST(taken_away_when_it_was_there)
 END_TEST
 
 /* ------------------------------------------------------------------ */
+/* Processes that hang                                                   */
+
+/* One that does not come to be of use is ended. */
+START_TEST(never_begins)
+{
+	void *dev = open_late(_i), *trap = load(dev, TRAP);
+	pid_t none;
+
+	helper_step_ms = 500;
+	fault(dev, trap);
+	ck_assert_int_ne(ops->reset(dev), 0);
+	assert_logged("takes too long to begin");
+	ck_assert_int_eq(children(&none), 0);
+	let_it_begin();
+	helper_step_ms = 60000;
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* As long as it is there @helper does not end.  To others it hangs in the kernel then. */
+static pid_t begin_tracer(pid_t helper)
+{
+	int told[2];
+	char byte;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe2(told, O_CLOEXEC), 0);
+	pid = fork();
+	if (!pid) {
+		if (ptrace(PTRACE_SEIZE, helper, NULL, PTRACE_O_TRACEEXIT) || write(told[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(told[1]);
+	ck_assert_int_eq(read(told[0], &byte, 1), 1);
+	close(told[0]);
+	return pid;
+}
+
+static void *end_it(void *arg)
+{
+	sleep(20);
+	kill(*(pid_t *)arg, SIGKILL);
+	return NULL;
+}
+
+/* Nobody waits for one that can't end: neither a launch nor who replaces it, nor buffers. */
+START_TEST(never_ends)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP), *gate = load(dev, GATE);
+	struct mapping m = map_buffer(65536);
+	struct victim v = { 0 };
+	struct arax_launch_range r;
+	pthread_t thread, late;
+	pid_t helper, tracer;
+	uint64_t began;
+
+	helper_end_ms = 500;
+	move(dev, trap);
+	helper = the_helper();
+	ck_assert_int_eq(hostmap_add(&m), 0);
+	ck_assert_int_eq(ops->host_register(dev, m.base, m.bytes), 0);
+	r = range(take_memory(dev, 4), 4);
+	emu_gate(0);
+	v.dev = dev;
+	fill(&v.job, gate, 0, 1, 1, &r, 1, &fine, 4);
+	ck_assert_int_eq(pthread_create(&thread, NULL, run_victim, &v), 0);
+	wait_for_kernels(1);
+	tracer = begin_tracer(helper);
+	ck_assert_int_eq(pthread_create(&late, NULL, end_it, &tracer), 0);
+	began = wait_raw_ns();
+	take_log();
+	ck_assert_int_eq(ops->reset(dev), 0);
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(v.result, -ENODEV);
+	ops->host_unregister(dev, m.base);
+	hostmap_remove(&m);
+	ck_assert_uint_lt(wait_raw_ns() - began, 15000000000ull);
+	assert_logged("was killed and does not end");
+	ck_assert_int_eq(kill(helper, 0), 0);
+	unmap_buffer(&m);
+	emu_gate(1);
+	ck_assert_int_eq(pthread_cancel(late), 0);
+	pthread_join(late, NULL);
+	ck_assert_int_eq(kill(tracer, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(tracer, NULL, 0), tracer);
+	/* It is waited for all the same. */
+	ck_assert(comes_true(kill(helper, 0) && errno == ESRCH, 1000));
+	ck_assert_int_eq(children(&helper), 1);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, gate);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
 /* There are no descriptors for a while                                  */
 
 static void limit_descriptors(bool on)
@@ -1759,6 +1861,8 @@ int main(int argc, char **argv)
 	ALL(pages_that_are_gone);
 	ALL(taken_away_while_it_moves);
 	ALL(taken_away_when_it_was_there);
+	ALL(never_begins);
+	ALL(never_ends);
 	ALL(no_descriptors);
 	ALL(more_calls_than_channels);
 	ALL(reset_without_descriptors);

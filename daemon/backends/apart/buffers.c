@@ -263,6 +263,7 @@ void apart_hosts_again(struct apart_device *d, struct channel *c)
 {
 	for (struct apart_host *h = d->hosts; h; h = h->next) {
 		h->there = false;
+		helper_goes_on(c->helper);
 		if (!share_anew(d, c, h))
 			register_there(c, h);
 	}

@@ -214,8 +214,10 @@ static int move(struct apart_device *d, struct helper *h)
 	if (!c)
 		return -ENODEV;
 	err = open_there(d, c);
-	for (struct apart_kernel *k = d->kernels; !err && k; k = k->next)
+	for (struct apart_kernel *k = d->kernels; !err && k; k = k->next) {
+		helper_goes_on(h);
 		err = load_kernel(d, c, k);
+	}
 	if (!err)
 		apart_hosts_again(d, c);
 	helper_give(c);
@@ -249,6 +251,8 @@ static void arrive(struct apart_device *d, struct helper *h)
 	pthread_rwlock_wrlock(&d->place_lock);
 	kernels = take_gone(d);
 	hosts = apart_hosts_arrive(d, h);
+	if (h)
+		helper_goes_on(h);
 	d->helper = h;
 	d->moving = false;
 	pthread_rwlock_unlock(&d->place_lock);
@@ -318,9 +322,7 @@ static int reset_there(struct apart_device *d)
 	began = !err;
 	if (!err)
 		err = move(d, h);
-	if (!err) {
-		helper_serves(h);
-	} else if (began) {
+	if (err && began) {
 		/* Whatever it was that it did not come to do. */
 		if (helper_stop(h))
 			err = -EAGAIN;
@@ -328,6 +330,8 @@ static int reset_there(struct apart_device *d)
 		h = NULL;
 	}
 	arrive(d, h);
+	if (h)
+		helper_serves(h);
 	pthread_rwlock_unlock(&d->lock);
 	close(program);
 	if (!began && is_shortage(err))
