@@ -392,7 +392,10 @@ START_TEST(another_program)
 }
 END_TEST
 
-/* The device there can't be opened, or its kernels can't be loaded: the next time they can. */
+/*
+ * The device there can't be opened, or its kernels can't be loaded: the next time they can, and
+ * it is asked to try again; not for ever.
+ */
 START_TEST(failures_there)
 {
 	static const struct {
@@ -409,11 +412,13 @@ START_TEST(failures_there)
 	move(dev, trap);
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
 		fault(dev, trap);
-		emu_fail(steps[i].call, 0, OUT_OF_MEMORY);
-		take_log();
-		ck_assert_int_eq(ops->reset(dev), -ENODEV);
-		assert_logged(steps[i].logged);
-		ck_assert_int_eq(children(&none), 0);
+		for (int n = 1; n <= 2 * 3; n++) {
+			emu_fail(steps[i].call, 0, OUT_OF_MEMORY);
+			take_log();
+			ck_assert_int_eq(ops->reset(dev), n % 3 ? -EAGAIN : -ENODEV);
+			assert_logged(n % 3 ? "tried once more" : steps[i].logged);
+			ck_assert_int_eq(children(&none), 0);
+		}
 		ck_assert_int_eq(ops->reset(dev), 0);
 		assert_whole(dev, trap);
 	}
@@ -1373,11 +1378,37 @@ START_TEST(never_begins)
 
 	helper_step_ms = 500;
 	fault(dev, trap);
-	ck_assert_int_ne(ops->reset(dev), 0);
+	ck_assert_int_eq(ops->reset(dev), -EAGAIN);
 	assert_logged("takes too long to begin");
 	ck_assert_int_eq(children(&none), 0);
 	let_it_begin();
 	helper_step_ms = 60000;
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* Killed as it begins, as for want of memory, it is replaced; but not each time that it is. */
+START_TEST(killed_as_it_begins)
+{
+	void *dev = open_late(_i), *trap = load(dev, TRAP);
+	struct worker w = { .dev = dev };
+	pthread_t thread;
+	pid_t none;
+
+	fault(dev, trap);
+	for (int n = 1; n <= 3 + 1; n++) {
+		take_log();
+		ck_assert_int_eq(pthread_create(&thread, NULL, reset_it, &w), 0);
+		ck_assert(comes_true(helper_has_come(), 1000));
+		kill(the_helper(), SIGKILL);
+		pthread_join(thread, NULL);
+		ck_assert_int_eq(w.err, n % 3 ? -EAGAIN : -ENODEV);
+		assert_logged(n % 3 ? "reason=\"a signal ended the one before\"" : "a signal ended it each time");
+		ck_assert_int_eq(children(&none), 0);
+	}
+	let_it_begin();
 	ck_assert_int_eq(ops->reset(dev), 0);
 	assert_whole(dev, trap);
 	ops->kernel_unload(dev, trap);
@@ -1862,6 +1893,7 @@ int main(int argc, char **argv)
 	ALL(taken_away_while_it_moves);
 	ALL(taken_away_when_it_was_there);
 	ALL(never_begins);
+	ALL(killed_as_it_begins);
 	ALL(never_ends);
 	ALL(no_descriptors);
 	ALL(more_calls_than_channels);

@@ -98,6 +98,7 @@ struct apart_device {
 	struct arax_backend_info info;	/* as it was opened */
 	pthread_mutex_t reset_lock;
 	bool waits;			/* (reset_lock) for what a helper takes: that has been said */
+	uint32_t failures;		/* (reset_lock) of helpers to begin, in a row */
 	pthread_rwlock_t lock;		/* what follows; changed under reset_lock, too */
 	/* These are changed under lock and place_lock, each held alone. */
 	pthread_rwlock_t place_lock;

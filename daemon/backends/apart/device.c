@@ -18,6 +18,9 @@
  */
 #define MORE_CHANNELS	4
 
+/* Then a device is lost whose processes end as they begin. */
+#define MAX_FAILURES	3
+
 int apart_enter(struct apart_device *d, struct channel **c)
 {
 	pthread_rwlock_rdlock(&d->lock);
@@ -286,6 +289,26 @@ static int not_now(struct apart_device *d, int err)
 	return -EAGAIN;
 }
 
+/*
+ * What has struck one need not strike the next: a kill for want of memory, or memory of the device that
+ * others have for a while.  But it may strike each, and each takes its time.
+ */
+static int has_failed(struct apart_device *d, int err)
+{
+	if ((err == -EINTR || err == -ENOMEM) && ++d->failures < MAX_FAILURES) {
+		log_warn("device is tried once more in a process of its own",
+			 log_str("device", d->info.name), log_u64("failures", d->failures),
+			 log_str("reason", err == -EINTR ? "a signal ended the one before" :
+							   "there was no memory for it there"));
+		return -EAGAIN;
+	}
+	log_err("device can't go on in a process of its own", log_str("device", d->info.name),
+		log_str("reason", err == -EINTR ? "a signal ended it each time" : strerror(-err)),
+		log_errno(err));
+	d->failures = 0;
+	return -ENODEV;
+}
+
 /* A descriptor of the program, or negative errno: then all stays as it is. */
 static int find_program(struct apart_device *d)
 {
@@ -324,8 +347,7 @@ static int reset_there(struct apart_device *d)
 		err = move(d, h);
 	if (err && began) {
 		/* Whatever it was that it did not come to do. */
-		if (helper_stop(h))
-			err = -EAGAIN;
+		err = helper_stop(h) ?: err;
 		began = err != -EAGAIN;
 		h = NULL;
 	}
@@ -336,11 +358,11 @@ static int reset_there(struct apart_device *d)
 	close(program);
 	if (!began && is_shortage(err))
 		return not_now(d, err);
-	if (err)
-		log_err("device can't go on in a process of its own",
-			log_str("device", d->info.name), log_errno(err));
 	d->waits = false;
-	return err ? -ENODEV : 0;
+	if (err)
+		return has_failed(d, err);
+	d->failures = 0;
+	return 0;
 }
 
 int apart_reset(struct apart_device *d)

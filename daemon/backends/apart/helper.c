@@ -49,6 +49,7 @@ struct helper {
 	bool begun, dead, ended, left, ending;
 	uint64_t until;
 	bool serves, lacked;		/* helper_serves(); it ended for want of something */
+	bool struck;			/* or by a signal, and not as it was to */
 	int err;
 	uint64_t last_fd;
 	struct channel *channels, *idle, *kept;
@@ -191,6 +192,7 @@ static void reap(struct helper *h)
 	h->lacked = info.si_code == CLD_EXITED && info.si_status == APART_EXIT_SHORT;
 	if (__atomic_load_n(&h->ending, __ATOMIC_RELAXED))
 		return;
+	h->struck = info.si_code != CLD_EXITED;
 	if (!h->lacked)
 		log_err("the process of a device has ended", log_str("device", h->device),
 			log_i64("pid", h->pid),
@@ -300,7 +302,8 @@ void helper_serves(struct helper *h)
 int helper_stop(struct helper *h)
 {
 	pthread_t watcher = h->watcher;
-	bool lacked, ended;
+	bool ended;
+	int err;
 
 	helper_kill(h);
 	pthread_mutex_lock(&h->lock);
@@ -314,9 +317,9 @@ int helper_stop(struct helper *h)
 		return 0;
 	}
 	pthread_join(watcher, NULL);
-	lacked = h->lacked;
+	err = h->lacked ? -EAGAIN : h->struck ? -EINTR : 0;
 	free_helper(h);
-	return lacked ? -EAGAIN : 0;
+	return err;
 }
 
 /* ------------------------------------------------------------------ */

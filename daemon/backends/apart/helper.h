@@ -27,14 +27,14 @@ struct channel {
 
 /*
  * @program: open, the caller's; @device: for messages; @channels: that there are to be at any
- * time: more than are in use for long at once.  Negative errno, -EAGAIN: as helper_stop().
+ * time: more than are in use for long at once.  Negative errno, -EAGAIN, -EINTR: as helper_stop().
  */
 int helper_start(int program, const char *device, uint32_t channels, struct helper **helper);
 /* From now on nobody waits for it long. */
 void helper_kill(struct helper *h);
 /*
  * That, and it is gone, or is waited for by nobody but its own thread as it does not end; no channel
- * is in use any more.  -EAGAIN: it lacked something, and ended by that.
+ * is in use any more.  -EAGAIN: it lacked something, and ended by that.  -EINTR: a signal ended it.
  */
 int helper_stop(struct helper *h);
 /*
