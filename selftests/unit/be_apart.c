@@ -8,9 +8,13 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
+#include "daemon/backends/apart/helper.h"
 #include "daemon/backends/gpu/gpu.h"
 #include "daemon/child.h"
 #include "daemon/memory/hostmap.h"
@@ -162,6 +166,53 @@ static int maps(pid_t pid, const char *text)
 		n += !!strstr(line, text);
 	fclose(f);
 	return n;
+}
+
+/* Set: who is sent that descriptor is stopped, and then it is -1. */
+static atomic_int stop_when_sent = -1;
+
+ssize_t sendmsg(int socket, const struct msghdr *msg, int flags)
+{
+	static ssize_t (*real)(int, const struct msghdr *, int);
+	int fd = -1;
+
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "sendmsg");
+	if (msg->msg_controllen >= CMSG_LEN(sizeof(fd)))
+		memcpy(&fd, CMSG_DATA((struct cmsghdr *)msg->msg_control), sizeof(fd));
+	if (fd >= 0 && fd == stop_when_sent) {
+		kill(the_helper(), SIGSTOP);
+		stop_when_sent = -1;
+	}
+	return real(socket, msg, flags);
+}
+
+/* This program in the helper's place: that begins when let_it_begin() allows it. */
+static void begin_late(char **argv)
+{
+	while (!access(getenv("TEST_LATE"), F_OK))
+		usleep(1000);
+	execv(getenv("TEST_HELPER"), argv);
+	_exit(1);
+}
+
+static void *open_late(int which_gpu)
+{
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/late", folder);
+	fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	setenv("TEST_LATE", path, 1);
+	setenv("TEST_HELPER", helper_path, 1);
+	return open_with(which_gpu, "/proc/self/exe");
+}
+
+static void let_it_begin(void)
+{
+	unlink(getenv("TEST_LATE"));
 }
 
 /* ------------------------------------------------------------------ */
@@ -341,7 +392,10 @@ START_TEST(another_program)
 }
 END_TEST
 
-/* The device there can't be opened, or its kernels can't be loaded: the next time they can. */
+/*
+ * The device there can't be opened, or its kernels can't be loaded: the next time they can, and
+ * it is asked to try again; not for ever.
+ */
 START_TEST(failures_there)
 {
 	static const struct {
@@ -358,11 +412,13 @@ START_TEST(failures_there)
 	move(dev, trap);
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
 		fault(dev, trap);
-		emu_fail(steps[i].call, 0, OUT_OF_MEMORY);
-		take_log();
-		ck_assert_int_eq(ops->reset(dev), -ENODEV);
-		assert_logged(steps[i].logged);
-		ck_assert_int_eq(children(&none), 0);
+		for (int n = 1; n <= 2 * 3; n++) {
+			emu_fail(steps[i].call, 0, OUT_OF_MEMORY);
+			take_log();
+			ck_assert_int_eq(ops->reset(dev), n % 3 ? -EAGAIN : -ENODEV);
+			assert_logged(n % 3 ? "tried once more" : steps[i].logged);
+			ck_assert_int_eq(children(&none), 0);
+		}
 		ck_assert_int_eq(ops->reset(dev), 0);
 		assert_whole(dev, trap);
 	}
@@ -1206,6 +1262,237 @@ START_TEST(registered_until_it_is_unmapped)
 END_TEST
 
 /* ------------------------------------------------------------------ */
+/* What is taken away while a device moves                               */
+
+static bool helper_has_come(void)
+{
+	pid_t none;
+
+	return children(&none) == 1;
+}
+
+static void *reset_it(void *arg)
+{
+	struct worker *w = arg;
+
+	w->err = ops->reset(w->dev);
+	return NULL;
+}
+
+struct leaver {
+	void *dev, *kernel;
+	struct mapping *m;
+	uint64_t address;
+	atomic_bool done;
+};
+
+/* As who buries buffers and modules does. */
+static void *take_away(void *arg)
+{
+	struct leaver *l = arg;
+
+	ops->free(l->dev, l->address);
+	ops->host_unregister(l->dev, l->m->base);
+	hostmap_remove(l->m);
+	unmap_buffer(l->m);
+	if (l->kernel)
+		ops->kernel_unload(l->dev, l->kernel);
+	l->done = true;
+	return NULL;
+}
+
+/* It waits for nobody, however long the other process takes; which then has none of it. */
+START_TEST(taken_away_while_it_moves)
+{
+	void *dev = open_late(_i), *trap = load(dev, TRAP);
+	struct mapping m = map_buffer(65536), kept = map_buffer(65536);
+	struct leaver l = { .dev = dev, .kernel = load(dev, ADD), .m = &m };
+	struct worker w = { .dev = dev };
+	pthread_t resetter, leaver;
+	bool done;
+
+	ck_assert_int_eq(hostmap_add(&m), 0);
+	ck_assert_int_eq(hostmap_add(&kept), 0);
+	ck_assert_int_eq(ops->host_register(dev, m.base, m.bytes), 0);
+	ck_assert_int_eq(ops->host_register(dev, kept.base, kept.bytes), 0);
+	l.address = take_memory(dev, 4);
+	fault(dev, trap);
+	ck_assert_int_eq(pthread_create(&resetter, NULL, reset_it, &w), 0);
+	ck_assert(comes_true(helper_has_come(), 1000));
+	ck_assert_int_eq(pthread_create(&leaver, NULL, take_away, &l), 0);
+	done = comes_true(l.done, 1000);
+	let_it_begin();
+	pthread_join(leaver, NULL);
+	pthread_join(resetter, NULL);
+	ck_assert(done);
+	ck_assert_int_eq(w.err, 0);
+	ck_assert_int_eq(emu_registered(), 1);
+	ck_assert_int_eq(maps(the_helper(), "arax-test-buffer"), 1);
+	assert_whole(dev, trap);
+	ops->host_unregister(dev, kept.base);
+	hostmap_remove(&kept);
+	ck_assert_int_eq(emu_registered(), 0);
+	unmap_buffer(&kept);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* The other process has been given it, and is slow to answer. */
+START_TEST(taken_away_when_it_was_there)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	struct mapping m = map_buffer(65536);
+	struct leaver l = { .dev = dev, .m = &m };
+	struct worker w = { .dev = dev };
+	pthread_t resetter, leaver;
+	bool done;
+
+	ck_assert_int_eq(hostmap_add(&m), 0);
+	ck_assert_int_eq(ops->host_register(dev, m.base, m.bytes), 0);
+	fault(dev, trap);
+	stop_when_sent = m.fd;
+	ck_assert_int_eq(pthread_create(&resetter, NULL, reset_it, &w), 0);
+	ck_assert(comes_true(stop_when_sent < 0, 1000));
+	ck_assert_int_eq(pthread_create(&leaver, NULL, take_away, &l), 0);
+	done = comes_true(l.done, 1000);
+	kill(the_helper(), SIGCONT);
+	pthread_join(leaver, NULL);
+	pthread_join(resetter, NULL);
+	ck_assert(done);
+	ck_assert_int_eq(w.err, 0);
+	ck_assert_int_eq(emu_registered(), 0);
+	ck_assert_int_eq(maps(the_helper(), "arax-test-buffer"), 0);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Processes that hang                                                   */
+
+/* One that does not come to be of use is ended. */
+START_TEST(never_begins)
+{
+	void *dev = open_late(_i), *trap = load(dev, TRAP);
+	pid_t none;
+
+	helper_step_ms = 500;
+	fault(dev, trap);
+	ck_assert_int_eq(ops->reset(dev), -EAGAIN);
+	assert_logged("takes too long to begin");
+	ck_assert_int_eq(children(&none), 0);
+	let_it_begin();
+	helper_step_ms = 60000;
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* Killed as it begins, as for want of memory, it is replaced; but not each time that it is. */
+START_TEST(killed_as_it_begins)
+{
+	void *dev = open_late(_i), *trap = load(dev, TRAP);
+	struct worker w = { .dev = dev };
+	pthread_t thread;
+	pid_t none;
+
+	fault(dev, trap);
+	for (int n = 1; n <= 3 + 1; n++) {
+		take_log();
+		ck_assert_int_eq(pthread_create(&thread, NULL, reset_it, &w), 0);
+		ck_assert(comes_true(helper_has_come(), 1000));
+		kill(the_helper(), SIGKILL);
+		pthread_join(thread, NULL);
+		ck_assert_int_eq(w.err, n % 3 ? -EAGAIN : -ENODEV);
+		assert_logged(n % 3 ? "reason=\"a signal ended the one before\"" : "a signal ended it each time");
+		ck_assert_int_eq(children(&none), 0);
+	}
+	let_it_begin();
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* As long as it is there @helper does not end.  To others it hangs in the kernel then. */
+static pid_t begin_tracer(pid_t helper)
+{
+	int told[2];
+	char byte;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe2(told, O_CLOEXEC), 0);
+	pid = fork();
+	if (!pid) {
+		if (ptrace(PTRACE_SEIZE, helper, NULL, PTRACE_O_TRACEEXIT) || write(told[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(told[1]);
+	ck_assert_int_eq(read(told[0], &byte, 1), 1);
+	close(told[0]);
+	return pid;
+}
+
+static void *end_it(void *arg)
+{
+	sleep(20);
+	kill(*(pid_t *)arg, SIGKILL);
+	return NULL;
+}
+
+/* Nobody waits for one that can't end: neither a launch nor who replaces it, nor buffers. */
+START_TEST(never_ends)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP), *gate = load(dev, GATE);
+	struct mapping m = map_buffer(65536);
+	struct victim v = { 0 };
+	struct arax_launch_range r;
+	pthread_t thread, late;
+	pid_t helper, tracer;
+	uint64_t began;
+
+	helper_end_ms = 500;
+	move(dev, trap);
+	helper = the_helper();
+	ck_assert_int_eq(hostmap_add(&m), 0);
+	ck_assert_int_eq(ops->host_register(dev, m.base, m.bytes), 0);
+	r = range(take_memory(dev, 4), 4);
+	emu_gate(0);
+	v.dev = dev;
+	fill(&v.job, gate, 0, 1, 1, &r, 1, &fine, 4);
+	ck_assert_int_eq(pthread_create(&thread, NULL, run_victim, &v), 0);
+	wait_for_kernels(1);
+	tracer = begin_tracer(helper);
+	ck_assert_int_eq(pthread_create(&late, NULL, end_it, &tracer), 0);
+	began = wait_raw_ns();
+	take_log();
+	ck_assert_int_eq(ops->reset(dev), 0);
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(v.result, -ENODEV);
+	ops->host_unregister(dev, m.base);
+	hostmap_remove(&m);
+	ck_assert_uint_lt(wait_raw_ns() - began, 15000000000ull);
+	assert_logged("was killed and does not end");
+	ck_assert_int_eq(kill(helper, 0), 0);
+	unmap_buffer(&m);
+	emu_gate(1);
+	ck_assert_int_eq(pthread_cancel(late), 0);
+	pthread_join(late, NULL);
+	ck_assert_int_eq(kill(tracer, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(tracer, NULL, 0), tracer);
+	/* It is waited for all the same. */
+	ck_assert(comes_true(kill(helper, 0) && errno == ESRCH, 1000));
+	ck_assert_int_eq(children(&helper), 1);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, gate);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
 /* There are no descriptors for a while                                  */
 
 static void limit_descriptors(bool on)
@@ -1563,11 +1850,13 @@ START_TEST(behind_one_that_fails)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
 	Suite *suite = suite_create("apart");
 	TCase *t = tcase_create("all");
 
+	if (argc == 3 && !strcmp(argv[0], "arax-device"))
+		begin_late(argv);
 	puts("# emulated, not hardware");
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, setup_sticky, close_gpu);
@@ -1601,6 +1890,11 @@ int main(void)
 	ALL(registered_again);
 	ALL(registered_until_it_is_unmapped);
 	ALL(pages_that_are_gone);
+	ALL(taken_away_while_it_moves);
+	ALL(taken_away_when_it_was_there);
+	ALL(never_begins);
+	ALL(killed_as_it_begins);
+	ALL(never_ends);
 	ALL(no_descriptors);
 	ALL(more_calls_than_channels);
 	ALL(reset_without_descriptors);

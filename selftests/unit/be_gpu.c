@@ -6,8 +6,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "daemon/backends/apart/apart.h"
 #include "daemon/backends/gpu/gpu.h"
 #include "selftests/unit/be_gpu_calls.h"
+#include "selftests/unit/wait.h"
 
 #define MIB (1ull << 20)
 
@@ -826,6 +828,75 @@ static void *reset_it(void *dev)
 	return NULL;
 }
 
+static int (*real_module_load)(const void *image, char *log, size_t len, void **module);
+static void (*real_context_destroy)(int index, void *context);
+static atomic_bool module_waits, destroy_waits, destroy_has_come;
+
+static int load_late(const void *image, char *log, size_t len, void **module)
+{
+	while (module_waits)
+		usleep(1000);
+	return real_module_load(image, log, len, module);
+}
+
+static void destroy_late(int index, void *context)
+{
+	destroy_has_come = true;
+	while (destroy_waits)
+		usleep(1000);
+	real_context_destroy(index, context);
+}
+
+static atomic_bool is_unregistered;
+
+static void *unregister_both(void *dev)
+{
+	ops->host_unregister(dev, shared_pages);
+	ops->host_unregister(devs[1], shared_pages);
+	is_unregistered = true;
+	return NULL;
+}
+
+/* It goes with the old context: nobody waits for the new one to let go of it, nor has that any of it. */
+START_TEST(host_memory_goes_before_a_new_context)
+{
+	static char pages[4096] __attribute__((aligned(4096)));
+	void *dev = open_gpu(_i, NULL), *k = load(dev, INC);
+	struct gpu_device *d = ((struct apart_device *)dev)->here;
+	const struct gpu_driver *real = d->driver;
+	struct gpu_driver late = *real;
+	pthread_t threads[2];
+	bool done;
+
+	ck_assert_int_eq(ops->host_register(dev, shared_pages, 4096), 0);
+	ck_assert_int_eq(ops->host_register(devs[1], shared_pages, 4096), 0);
+	ck_assert_int_eq(ops->host_register(dev, pages, 4096), 0);
+	real_module_load = real->module_load;
+	real_context_destroy = real->context_destroy;
+	late.module_load = load_late;
+	late.context_destroy = destroy_late;
+	module_waits = true;
+	destroy_waits = true;
+	d->driver = &late;
+	ck_assert_int_eq(pthread_create(&threads[0], NULL, reset_it, dev), 0);
+	ck_assert(comes_true(destroy_has_come, 1000));
+	ck_assert_int_eq(pthread_create(&threads[1], NULL, unregister_both, dev), 0);
+	usleep(50000);
+	ck_assert(!is_unregistered);
+	destroy_waits = false;
+	done = comes_true(is_unregistered, 1000);
+	module_waits = false;
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	d->driver = real;
+	ck_assert(done);
+	ck_assert_int_eq(emu_registered(), 1);
+	ops->host_unregister(dev, pages);
+	ck_assert_int_eq(emu_registered(), 0);
+	ops->kernel_unload(dev, k);
+}
+END_TEST
+
 /* Taken away as soon as it is in the new context: that lets go of it, though it is not told of yet. */
 START_TEST(host_memory_goes_from_a_new_context)
 {
@@ -1439,6 +1510,7 @@ int main(void)
 	ALL(host_memory_of_another_context);
 	ALL(host_memory_of_a_device_that_goes);
 	ALL(a_peer_that_is_broken);
+	ALL(host_memory_goes_before_a_new_context);
 	ALL(host_memory_goes_from_a_new_context);
 	ALL(a_device_that_fails);
 	ALL(a_device_that_fails_as_it_is_handed_a_launch);

@@ -75,7 +75,7 @@ static int stack_config(struct apart_stack *s, const char *key, const char *valu
 /* ------------------------------------------------------------------ */
 /* Kernels                                                               */
 
-static void free_kernel(struct apart_kernel *k)
+void apart_kernel_free(struct apart_kernel *k)
 {
 	free((char *)k->desc.file);
 	free((char *)k->desc.symbol);
@@ -97,7 +97,7 @@ static struct apart_kernel *make_kernel(const struct arax_backend_kernel *desc)
 	};
 	if (k->desc.file && k->desc.symbol && k->desc.signature)
 		return k;
-	free_kernel(k);
+	apart_kernel_free(k);
 	return NULL;
 }
 
@@ -112,7 +112,7 @@ static int kernel_load(void *dev, const struct arax_backend_kernel *desc, void *
 		return -ENOMEM;
 	err = apart_enter(d, &c);
 	if (err) {
-		free_kernel(k);
+		apart_kernel_free(k);
 		return err;
 	}
 	k->id = __atomic_add_fetch(&d->last_kernel, 1, __ATOMIC_RELAXED);
@@ -124,7 +124,7 @@ static int kernel_load(void *dev, const struct arax_backend_kernel *desc, void *
 		pthread_mutex_unlock(&d->kernels_lock);
 		*kernel = k;
 	} else {
-		free_kernel(k);
+		apart_kernel_free(k);
 	}
 	apart_leave(d, c);
 	return err;
@@ -136,20 +136,22 @@ static void kernel_unload(void *dev, void *kernel)
 	struct apart_kernel *k = kernel, **link;
 	struct channel *c;
 
-	/* Lost or not, the list is changed while the device can't move. */
-	pthread_rwlock_rdlock(&d->lock);
+	c = apart_visit(d);
 	pthread_mutex_lock(&d->kernels_lock);
-	for (link = &d->kernels; *link != k; link = &(*link)->next)
+	k->gone = d->moving;
+	for (link = &d->kernels; !k->gone && *link != k; link = &(*link)->next)
 		;
-	*link = k->next;
+	if (!k->gone)
+		*link = k->next;
 	pthread_mutex_unlock(&d->kernels_lock);
-	c = d->helper ? helper_take(d->helper) : NULL;
 	if (d->here)
 		d->stack->below.kernel_unload(d->here, k->here);
 	else if (c)
 		apart_kernel_unload(c, k);
-	apart_leave(d, c);
-	free_kernel(k);
+	/* Else it is whoever moves the device who frees it. */
+	if (!d->moving)
+		apart_kernel_free(k);
+	apart_visited(d, c);
 }
 
 /* ------------------------------------------------------------------ */
@@ -272,15 +274,13 @@ static int alloc(void *dev, uint64_t bytes, uint64_t wanted, uint64_t *address)
 static void free_memory(void *dev, uint64_t address)
 {
 	struct apart_device *d = dev;
-	struct channel *c;
+	struct channel *c = apart_visit(d);
 
-	if (apart_enter(d, &c))
-		return;
 	if (c)
 		apart_free(c, address);
-	else
+	else if (d->here)
 		d->stack->below.free(d->here, address);
-	apart_leave(d, c);
+	apart_visited(d, c);
 }
 
 static int copy_in(void *dev, uint32_t lane, uint64_t to, const void *from, uint64_t bytes)
@@ -356,11 +356,11 @@ static int host_register(void *dev, void *host, uint64_t bytes)
 static void host_unregister(void *dev, void *host)
 {
 	struct apart_device *d = dev;
-	struct channel *c = enter_any(d);
+	struct channel *c = apart_visit(d);
 
 	if (apart_host_unregister(d, c, host) && d->here)
 		d->stack->below.host_unregister(d->here, host);
-	apart_leave(d, c);
+	apart_visited(d, c);
 }
 
 /* ------------------------------------------------------------------ */

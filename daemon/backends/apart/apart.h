@@ -30,8 +30,9 @@
  * LOCKS
  *
  *   device.reset_lock, then device.lock: shared by every call, held alone by reset() while
- *   the device moves.  Within it kernels_lock, lanes_lock, or buffers_lock, and within
- *   these what helper.c has.
+ *   the device moves.  Within it place_lock: all that who takes something away has of the two, as
+ *   it must not wait for a process to come to be.  Within it kernels_lock, lanes_lock, or
+ *   buffers_lock, and within these what helper.c has.
  */
 #ifndef ARAX_DAEMON_BACKENDS_APART_APART_H
 #define ARAX_DAEMON_BACKENDS_APART_APART_H
@@ -67,6 +68,7 @@ struct apart_kernel {
 	void *here;			/* the backend's */
 	uint64_t id;			/* its number in a helper */
 	struct arax_backend_kernel desc;	/* with strings of our own */
+	bool gone;			/* (kernels_lock) while the device moves: freed when it has */
 };
 
 /* Host memory that is registered. */
@@ -76,6 +78,7 @@ struct apart_host {
 	uint64_t bytes;
 	uint64_t serial, offset;	/* in the helper, if @there */
 	bool there;
+	bool gone;			/* (buffers_lock) likewise */
 };
 
 /* A launch that was submitted, and is not reported yet. */
@@ -95,9 +98,13 @@ struct apart_device {
 	struct arax_backend_info info;	/* as it was opened */
 	pthread_mutex_t reset_lock;
 	bool waits;			/* (reset_lock) for what a helper takes: that has been said */
+	uint32_t failures;		/* (reset_lock) of helpers to begin, in a row */
 	pthread_rwlock_t lock;		/* what follows; changed under reset_lock, too */
+	/* These are changed under lock and place_lock, each held alone. */
+	pthread_rwlock_t place_lock;
 	void *here;			/* the backend's device; NULL: apart */
 	struct helper *helper;		/* NULL: here, or lost */
+	bool moving;			/* it is neither here nor there, and lists keep what they have */
 	uint32_t turn;			/* how many helpers it has had */
 
 	pthread_mutex_t kernels_lock;
@@ -110,6 +117,7 @@ struct apart_device {
 	pthread_mutex_t buffers_lock;
 	struct apart_host *hosts;
 	struct idmap buffers;		/* that the helper has, by serial */
+	struct idmap fresh;		/* likewise that the one to come has; its maker's alone */
 	struct hostmap_watch watch;
 };
 
@@ -129,6 +137,16 @@ int apart_reset(struct apart_device *d);
  */
 int apart_enter(struct apart_device *d, struct channel **c);
 void apart_leave(struct apart_device *d, struct channel *c);
+
+/*
+ * Likewise to take something away, then apart_visited(): at once, though the device is moving.
+ * NULL: it is here, or not there to have anything.
+ */
+struct channel *apart_visit(struct apart_device *d);
+void apart_visited(struct apart_device *d, struct channel *c);
+
+/* apart.c */
+void apart_kernel_free(struct apart_kernel *k);
 
 /* calls.c: by @c, for a device that is apart. */
 int apart_kernel_load(struct apart_device *d, struct channel *c, const struct apart_kernel *k);
@@ -160,10 +178,17 @@ int apart_host_register(struct apart_device *d, struct channel *c, void *host, u
 int apart_host_note(struct apart_device *d, void *host, uint64_t bytes);
 /* False: it was not registered. */
 bool apart_host_unregister(struct apart_device *d, struct channel *c, void *host);
-/* (lock held alone) All of it is unregistered here; and registered with a new helper. */
+/* (both locks held alone) All of it is unregistered here. */
 void apart_hosts_leave(struct apart_device *d);
+/* (lock held alone, moving) And registered with a new helper, which nobody else has yet. */
 void apart_hosts_again(struct apart_device *d, struct channel *c);
-/* (lock held alone) The helper that had them is gone. */
+/*
+ * (both locks held alone, moving) That is @h, or NULL: there is none.  Returns what was unregistered
+ * meanwhile, for apart_hosts_bury().
+ */
+struct apart_host *apart_hosts_arrive(struct apart_device *d, const struct helper *h);
+void apart_hosts_bury(struct apart_host *gone, struct channel *c);
+/* (both locks held alone) The helper that had them is gone. */
 void apart_buffers_forget(struct apart_device *d);
 void apart_buffer_gone(struct hostmap_watch *w, uint64_t serial);
 void apart_hosts_free(struct apart_device *d);

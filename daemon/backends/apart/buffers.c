@@ -9,16 +9,20 @@
 
 #include "daemon/backends/apart/apart.h"
 
-/* (buffers_lock) */
-static int send_buffer(struct channel *c, const struct mapping *m)
+/* (buffers_lock) What asks it to map that. */
+static int put_buffer(struct channel *c, const struct mapping *m)
 {
 	struct apart_call *call = channel_begin(c, APART_MAP);
-	int err;
 
 	call->buffer = m->serial;
 	call->bytes = m->bytes;
-	err = channel_send(c, m->fd, &call->fd);
-	return err ? err : channel_call(c);
+	return channel_send(c, m->fd, &call->fd);
+}
+
+static void unmap_there(struct channel *c, uint64_t serial)
+{
+	channel_begin(c, APART_UNMAP)->buffer = serial;
+	channel_call(c);
 }
 
 /* What the helper knows @bytes at @p as.  -ENOENT: they are in no buffer. */
@@ -32,13 +36,13 @@ static int share(struct apart_device *d, struct channel *c, const void *p, uint6
 		return -ENOENT;
 	pthread_mutex_lock(&d->buffers_lock);
 	if (!idmap_get(&d->buffers, m.serial)) {
-		err = send_buffer(c, &m);
+		err = put_buffer(c, &m);
+		if (!err)
+			err = channel_call(c);
 		if (!err) {
 			err = idmap_put(&d->buffers, m.serial, c->helper);
-			if (err) {
-				channel_begin(c, APART_UNMAP)->buffer = m.serial;
-				channel_call(c);
-			}
+			if (err)
+				unmap_there(c, m.serial);
 		}
 	}
 	pthread_mutex_unlock(&d->buffers_lock);
@@ -62,10 +66,8 @@ void apart_buffer_gone(struct hostmap_watch *w, uint64_t serial)
 	pthread_mutex_lock(&d->buffers_lock);
 	h = idmap_del(&d->buffers, serial);
 	c = h ? helper_kept(h) : NULL;
-	if (c) {
-		channel_begin(c, APART_UNMAP)->buffer = serial;
-		channel_call(c);
-	}
+	if (c)
+		unmap_there(c, serial);
 	pthread_mutex_unlock(&d->buffers_lock);
 }
 
@@ -136,15 +138,12 @@ int apart_copy_out(struct apart_device *d, struct channel *c, uint32_t lane, voi
 /* ------------------------------------------------------------------ */
 /* Registered memory                                                     */
 
-static int register_there(struct apart_device *d, struct channel *c, struct apart_host *h)
+/* What is shared. */
+static int register_there(struct channel *c, struct apart_host *h)
 {
-	struct apart_call *call;
-	int err = share(d, c, h->host, h->bytes, &h->serial, &h->offset);
+	struct apart_call *call = channel_begin(c, APART_REGISTER);
+	int err;
 
-	/* Of memory that it doesn't map it makes no difference. */
-	if (err)
-		return err == -ENOENT ? -EOPNOTSUPP : err;
-	call = channel_begin(c, APART_REGISTER);
 	call->buffer = h->serial;
 	call->offset = h->offset;
 	call->bytes = h->bytes;
@@ -182,7 +181,12 @@ int apart_host_register(struct apart_device *d, struct channel *c, void *host, u
 		return -ENOMEM;
 	h->host = host;
 	h->bytes = bytes;
-	err = register_there(d, c, h);
+	err = share(d, c, host, bytes, &h->serial, &h->offset);
+	/* Of memory that it doesn't map it makes no difference. */
+	if (err == -ENOENT)
+		err = -EOPNOTSUPP;
+	if (!err)
+		err = register_there(c, h);
 	if (err)
 		free(h);
 	else
@@ -196,13 +200,15 @@ bool apart_host_unregister(struct apart_device *d, struct channel *c, void *host
 	struct apart_call *call;
 
 	pthread_mutex_lock(&d->buffers_lock);
-	for (link = &d->hosts; *link && (*link)->host != host; link = &(*link)->next)
+	for (link = &d->hosts; *link && ((*link)->host != host || (*link)->gone); link = &(*link)->next)
 		;
 	h = *link;
-	if (h)
+	if (h && d->moving)
+		h->gone = true;
+	else if (h)
 		*link = h->next;
 	pthread_mutex_unlock(&d->buffers_lock);
-	if (!h)
+	if (!h || d->moving)
 		return false;
 	if (c && h->there) {
 		call = channel_begin(c, APART_UNREGISTER);
@@ -220,12 +226,83 @@ void apart_hosts_leave(struct apart_device *d)
 		d->stack->below.host_unregister(d->here, h->host);
 }
 
+/*
+ * As share(), for the helper that is to come.  Neither is it in device.buffers, nor does anybody wait
+ * for it with buffers_lock: a buffer's end waits for neither.  Its descriptor is on its way while it
+ * is kept.
+ */
+static int share_anew(struct apart_device *d, struct channel *c, struct apart_host *h)
+{
+	struct mapping m;
+	bool known;
+	int err;
+
+	pthread_mutex_lock(&d->buffers_lock);
+	err = h->gone || !hostmap_find(h->host, h->bytes, &m) ? -ENOENT : 0;
+	known = !err && idmap_get(&d->fresh, m.serial);
+	if (!err && !known)
+		err = put_buffer(c, &m);
+	pthread_mutex_unlock(&d->buffers_lock);
+	if (!err && !known) {
+		err = channel_call(c);
+		if (!err) {
+			err = idmap_put(&d->fresh, m.serial, c->helper);
+			if (err)
+				unmap_there(c, m.serial);
+		}
+	}
+	if (err)
+		return err;
+	h->serial = m.serial;
+	h->offset = (uint64_t)((uint8_t *)h->host - m.base);
+	return 0;
+}
+
 /* What can't be had again is slower to copy, and no more. */
 void apart_hosts_again(struct apart_device *d, struct channel *c)
 {
 	for (struct apart_host *h = d->hosts; h; h = h->next) {
 		h->there = false;
-		register_there(d, c, h);
+		helper_goes_on(c->helper);
+		if (!share_anew(d, c, h))
+			register_there(c, h);
+	}
+}
+
+struct apart_host *apart_hosts_arrive(struct apart_device *d, const struct helper *helper)
+{
+	struct apart_host **link = &d->hosts, *gone = NULL, *h;
+
+	pthread_mutex_lock(&d->buffers_lock);
+	if (!helper)
+		idmap_free(&d->fresh);
+	else
+		d->buffers = d->fresh;
+	memset(&d->fresh, 0, sizeof(d->fresh));
+	while ((h = *link)) {
+		if (!h->gone) {
+			link = &h->next;
+			continue;
+		}
+		*link = h->next;
+		h->next = gone;
+		gone = h;
+		/* Its buffer's end may have been told already, when nobody had it. */
+		h->there = helper && idmap_del(&d->buffers, h->serial);
+	}
+	pthread_mutex_unlock(&d->buffers_lock);
+	return gone;
+}
+
+void apart_hosts_bury(struct apart_host *gone, struct channel *c)
+{
+	while (gone) {
+		struct apart_host *h = gone;
+
+		gone = h->next;
+		if (c && h->there)
+			unmap_there(c, h->serial);
+		free(h);
 	}
 }
 

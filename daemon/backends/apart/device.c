@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* One device: where it is driven, and its way from araxd to a process of its own. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +17,9 @@
  * calls are short: however scarce descriptors are, they don't wait for a launch.
  */
 #define MORE_CHANNELS	4
+
+/* Then a device is lost whose processes end as they begin. */
+#define MAX_FAILURES	3
 
 int apart_enter(struct apart_device *d, struct channel **c)
 {
@@ -36,6 +40,19 @@ void apart_leave(struct apart_device *d, struct channel *c)
 	if (c)
 		helper_give(c);
 	pthread_rwlock_unlock(&d->lock);
+}
+
+struct channel *apart_visit(struct apart_device *d)
+{
+	pthread_rwlock_rdlock(&d->place_lock);
+	return d->helper ? helper_take(d->helper) : NULL;
+}
+
+void apart_visited(struct apart_device *d, struct channel *c)
+{
+	if (c)
+		helper_give(c);
+	pthread_rwlock_unlock(&d->place_lock);
 }
 
 int apart_open(struct apart_stack *s, uint32_t index, struct apart_device **dev)
@@ -63,6 +80,7 @@ int apart_open(struct apart_stack *s, uint32_t index, struct apart_device **dev)
 	d->info.name[sizeof(d->info.name) - 1] = '\0';
 	pthread_mutex_init(&d->reset_lock, NULL);
 	pthread_rwlock_init(&d->lock, NULL);
+	pthread_rwlock_init(&d->place_lock, NULL);
 	pthread_mutex_init(&d->kernels_lock, NULL);
 	pthread_mutex_init(&d->lanes_lock, NULL);
 	pthread_mutex_init(&d->buffers_lock, NULL);
@@ -72,16 +90,13 @@ int apart_open(struct apart_stack *s, uint32_t index, struct apart_device **dev)
 	return 0;
 }
 
-/* (lock held alone, or nobody else is there)  As helper_stop(). */
-static int leave_helper(struct apart_device *d)
+/* (both locks held alone, or nobody else is there) */
+static void leave_helper(struct apart_device *d)
 {
-	int err = 0;
-
 	apart_buffers_forget(d);
 	if (d->helper)
-		err = helper_stop(d->helper);
+		helper_stop(d->helper);
 	d->helper = NULL;
-	return err;
 }
 
 void apart_close(struct apart_device *d)
@@ -93,6 +108,7 @@ void apart_close(struct apart_device *d)
 	apart_hosts_free(d);
 	pthread_mutex_destroy(&d->reset_lock);
 	pthread_rwlock_destroy(&d->lock);
+	pthread_rwlock_destroy(&d->place_lock);
 	pthread_mutex_destroy(&d->kernels_lock);
 	pthread_mutex_destroy(&d->lanes_lock);
 	pthread_mutex_destroy(&d->buffers_lock);
@@ -102,7 +118,7 @@ void apart_close(struct apart_device *d)
 /* ------------------------------------------------------------------ */
 /* Moving                                                                */
 
-/* (lock held alone) With all that it has: the driver gives its memory back. */
+/* (both locks held alone) With all that it has: the driver gives its memory back. */
 static void leave_here(struct apart_device *d)
 {
 	const struct arax_backend *below = &d->stack->below;
@@ -152,25 +168,108 @@ static int open_there(struct apart_device *d, struct channel *c)
 }
 
 /* (lock held alone) */
-static int move(struct apart_device *d)
+static void leave(struct apart_device *d)
 {
-	struct channel *c = helper_take(d->helper);
+	/* What is registered or loaded here has to be gone before who takes it away goes on. */
+	pthread_rwlock_wrlock(&d->place_lock);
+	if (d->here)
+		leave_here(d);
+	leave_helper(d);
+	d->moving = true;
+	pthread_rwlock_unlock(&d->place_lock);
+	d->turn++;
+}
+
+/*
+ * By a descriptor of its own: the other one is its owner's, who may unload it meanwhile.  -EAGAIN: there
+ * is none now.
+ */
+static int load_kernel(struct apart_device *d, struct channel *c, const struct apart_kernel *k)
+{
+	struct apart_kernel copy;
+	int err;
+
+	pthread_mutex_lock(&d->kernels_lock);
+	copy = *k;
+	if (!copy.gone)
+		copy.desc.fd = fcntl(k->desc.fd, F_DUPFD_CLOEXEC, 0);
+	err = copy.desc.fd < 0 ? -EAGAIN : 0;
+	pthread_mutex_unlock(&d->kernels_lock);
+	if (copy.gone)
+		return 0;
+	if (!err) {
+		err = apart_kernel_load(d, c, &copy);
+		close(copy.desc.fd);
+	}
+	if (err && err != -EAGAIN)
+		log_err("kernel can't be loaded again", log_str("device", d->info.name),
+			log_str("file", k->desc.file), log_str("kernel", k->desc.symbol),
+			log_errno(err));
+	return err;
+}
+
+/* (lock held alone, moving) To @h, which nobody else has. */
+static int move(struct apart_device *d, struct helper *h)
+{
+	struct channel *c = helper_take(h);
 	int err;
 
 	if (!c)
 		return -ENODEV;
 	err = open_there(d, c);
 	for (struct apart_kernel *k = d->kernels; !err && k; k = k->next) {
-		err = apart_kernel_load(d, c, k);
-		if (err)
-			log_err("kernel can't be loaded again", log_str("device", d->info.name),
-				log_str("file", k->desc.file), log_str("kernel", k->desc.symbol),
-				log_errno(err));
+		helper_goes_on(h);
+		err = load_kernel(d, c, k);
 	}
 	if (!err)
 		apart_hosts_again(d, c);
 	helper_give(c);
 	return err;
+}
+
+/* (both locks held alone) Takes those out that were unloaded meanwhile. */
+static struct apart_kernel *take_gone(struct apart_device *d)
+{
+	struct apart_kernel **link = &d->kernels, *gone = NULL, *k;
+
+	while ((k = *link)) {
+		if (!k->gone) {
+			link = &k->next;
+			continue;
+		}
+		*link = k->next;
+		k->next = gone;
+		gone = k;
+	}
+	return gone;
+}
+
+/* (lock held alone) From now on @h has the device; NULL: it is lost. */
+static void arrive(struct apart_device *d, struct helper *h)
+{
+	struct channel *c = h ? helper_take(h) : NULL;
+	struct apart_kernel *kernels;
+	struct apart_host *hosts;
+
+	pthread_rwlock_wrlock(&d->place_lock);
+	kernels = take_gone(d);
+	hosts = apart_hosts_arrive(d, h);
+	if (h)
+		helper_goes_on(h);
+	d->helper = h;
+	d->moving = false;
+	pthread_rwlock_unlock(&d->place_lock);
+	while (kernels) {
+		struct apart_kernel *k = kernels;
+
+		kernels = k->next;
+		if (c)
+			apart_kernel_unload(c, k);
+		apart_kernel_free(k);
+	}
+	apart_hosts_bury(hosts, c);
+	if (c)
+		helper_give(c);
 }
 
 /* Of what others may have all for a while, or of time.  Not for what a backend says. */
@@ -188,6 +287,26 @@ static int not_now(struct apart_device *d, int err)
 			 log_str("device", d->info.name), log_errno(err));
 	d->waits = true;
 	return -EAGAIN;
+}
+
+/*
+ * What has struck one need not strike the next: a kill for want of memory, or memory of the device that
+ * others have for a while.  But it may strike each, and each takes its time.
+ */
+static int has_failed(struct apart_device *d, int err)
+{
+	if ((err == -EINTR || err == -ENOMEM) && ++d->failures < MAX_FAILURES) {
+		log_warn("device is tried once more in a process of its own",
+			 log_str("device", d->info.name), log_u64("failures", d->failures),
+			 log_str("reason", err == -EINTR ? "a signal ended the one before" :
+							   "there was no memory for it there"));
+		return -EAGAIN;
+	}
+	log_err("device can't go on in a process of its own", log_str("device", d->info.name),
+		log_str("reason", err == -EINTR ? "a signal ended it each time" : strerror(-err)),
+		log_errno(err));
+	d->failures = 0;
+	return -ENODEV;
 }
 
 /* A descriptor of the program, or negative errno: then all stays as it is. */
@@ -208,6 +327,7 @@ static int find_program(struct apart_device *d)
 static int reset_there(struct apart_device *d)
 {
 	int program = find_program(d), err;
+	struct helper *h = NULL;
 	bool began;
 
 	if (program < 0) {
@@ -220,30 +340,29 @@ static int reset_there(struct apart_device *d)
 	if (d->helper)
 		helper_kill(d->helper);
 	pthread_rwlock_wrlock(&d->lock);
-	if (d->here)
-		leave_here(d);
-	leave_helper(d);
-	d->turn++;
-	err = helper_start(program, d->info.name, d->info.lanes + MORE_CHANNELS, &d->helper);
+	leave(d);
+	err = helper_start(program, d->info.name, d->info.lanes + MORE_CHANNELS, &h);
 	began = !err;
 	if (!err)
-		err = move(d);
-	if (!err) {
-		helper_serves(d->helper);
-	} else if (leave_helper(d)) {
+		err = move(d, h);
+	if (err && began) {
 		/* Whatever it was that it did not come to do. */
-		began = false;
-		err = -EAGAIN;
+		err = helper_stop(h) ?: err;
+		began = err != -EAGAIN;
+		h = NULL;
 	}
+	arrive(d, h);
+	if (h)
+		helper_serves(h);
 	pthread_rwlock_unlock(&d->lock);
 	close(program);
 	if (!began && is_shortage(err))
 		return not_now(d, err);
-	if (err)
-		log_err("device can't go on in a process of its own",
-			log_str("device", d->info.name), log_errno(err));
 	d->waits = false;
-	return err ? -ENODEV : 0;
+	if (err)
+		return has_failed(d, err);
+	d->failures = 0;
+	return 0;
 }
 
 int apart_reset(struct apart_device *d)

@@ -21,13 +21,19 @@
 #include <unistd.h>
 
 #include "daemon/child.h"
+#include "daemon/dispatch/ticks.h"
 #include "daemon/log.h"
 
 #define RESULT_MIN	(-4095)
 
+/* The longest step is a driver's that compiles a module; and what ends may have much to unmap. */
+uint32_t helper_step_ms = 60000, helper_end_ms = 10000;
+
 /*
- * @lock: channels, @last_fd and @dead.  It is set before slot_end() is called for all channels:
- * so who took one before is woken, and who comes later, or waits for one, gets none.
+ * @lock: channels, @last_fd, @dead, @ended and @left.  @dead is set before slot_end() is called for
+ * all channels: so who took one before is woken, and who comes later, or waits for one, gets none.
+ * It is of use to nobody then, but may not have @ended; once it is @left its watcher frees it.
+ * @until: when it has to be further in being set up; 0: any time
  * @kept: of channels, never idle
  */
 struct helper {
@@ -39,9 +45,11 @@ struct helper {
 	int pidfd, socket, theirs;
 	pthread_t watcher;
 	pthread_mutex_t lock;
-	pthread_cond_t started, given;
-	bool begun, dead, ending;
+	pthread_cond_t started, given;	/* given: or dead */
+	bool begun, dead, ended, left, ending;
+	uint64_t until;
 	bool serves, lacked;		/* helper_serves(); it ended for want of something */
+	bool struck;			/* or by a signal, and not as it was to */
 	int err;
 	uint64_t last_fd;
 	struct channel *channels, *idle, *kept;
@@ -131,27 +139,60 @@ static int spawn(struct helper *h)
 /* ------------------------------------------------------------------ */
 /* Its life, seen from here                                              */
 
-static void await_end(struct helper *h)
+/* Milliseconds for poll(): until @until, rounded up. */
+static int time_left(uint64_t until)
+{
+	uint64_t now = monotonic_ns();
+
+	if (!until)
+		return -1;
+	return until > now ? (int)((until - now) / 1000000u) + 1 : 0;
+}
+
+/*
+ * Until it has ended or a while after it was killed here: in the kernel it may hang for ever.  It
+ * is killed when it is late, or has closed its end: then it is of no use, whatever else it does.
+ * Whether it has ended.
+ */
+static bool await_end(struct helper *h)
 {
 	struct pollfd p[2] = { { .fd = h->pidfd, .events = POLLIN },
 			       { .fd = h->socket, .events = POLLRDHUP } };
-	siginfo_t info = { 0 };
+	uint64_t end = 0;
+	int n;
 
 	for (;;) {
-		if (poll(p, 2, -1) < 0)
+		uint64_t until = end ? end : __atomic_load_n(&h->until, __ATOMIC_RELAXED);
+
+		n = poll(p, 2, time_left(until));
+		if (n < 0)
 			continue;
 		if (p[0].revents)
-			break;
-		/* It has closed its end: it is of no use, whatever else it does. */
-		if (p[1].revents) {
-			syscall(SYS_pidfd_send_signal, h->pidfd, SIGKILL, NULL, 0);
-			p[1].fd = -1;
-		}
+			return true;
+		if (!n && end)
+			return false;
+		if (!n && until != __atomic_load_n(&h->until, __ATOMIC_RELAXED))
+			continue;
+		if (!n)
+			log_err("the process of a device takes too long to begin, and is ended",
+				log_str("device", h->device), log_i64("pid", h->pid),
+				log_u64("ms", helper_step_ms));
+		syscall(SYS_pidfd_send_signal, h->pidfd, SIGKILL, NULL, 0);
+		p[1].fd = -1;
+		end = monotonic_ns() + helper_end_ms * 1000000ull;
 	}
+}
+
+/* It has ended. */
+static void reap(struct helper *h)
+{
+	siginfo_t info = { 0 };
+
 	waitid(P_PIDFD, (id_t)h->pidfd, &info, WEXITED);
 	h->lacked = info.si_code == CLD_EXITED && info.si_status == APART_EXIT_SHORT;
 	if (__atomic_load_n(&h->ending, __ATOMIC_RELAXED))
 		return;
+	h->struck = info.si_code != CLD_EXITED;
 	if (!h->lacked)
 		log_err("the process of a device has ended", log_str("device", h->device),
 			log_i64("pid", h->pid),
@@ -162,29 +203,6 @@ static void await_end(struct helper *h)
 		log_err("the process of a device has ended", log_str("device", h->device),
 			log_i64("pid", h->pid),
 			log_str("reason", "it had no more threads, descriptors or memory"));
-}
-
-/* It starts the process as well: that is killed when the thread that started it ends. */
-static void *watch(void *arg)
-{
-	struct helper *h = arg;
-	int err = spawn(h);
-
-	pthread_mutex_lock(&h->lock);
-	h->err = err;
-	h->begun = true;
-	pthread_cond_signal(&h->started);
-	pthread_mutex_unlock(&h->lock);
-	if (err)
-		return NULL;
-	await_end(h);
-	pthread_mutex_lock(&h->lock);
-	h->dead = true;
-	for (struct channel *c = h->channels; c; c = c->next)
-		slot_end(c->slot);
-	pthread_cond_broadcast(&h->given);
-	pthread_mutex_unlock(&h->lock);
-	return NULL;
 }
 
 static void free_helper(struct helper *h)
@@ -206,26 +224,102 @@ static void free_helper(struct helper *h)
 	free(h);
 }
 
+/* From now on all calls fail. */
+static void tell_dead(struct helper *h, bool ended)
+{
+	pthread_mutex_lock(&h->lock);
+	h->dead = true;
+	h->ended = ended;
+	for (struct channel *c = h->channels; c; c = c->next)
+		slot_end(c->slot);
+	pthread_cond_broadcast(&h->given);
+	pthread_mutex_unlock(&h->lock);
+}
+
+/* It hangs in the kernel.  It is waited for all the same, as what it has comes back when it ends. */
+static void await_late_end(struct helper *h)
+{
+	struct pollfd p = { .fd = h->pidfd, .events = POLLIN };
+	bool left;
+
+	log_err("the process of a device was killed and does not end", log_str("device", h->device),
+		log_i64("pid", h->pid),
+		log_str("effect", "what it has of the device and of memory stays in use"),
+		log_str("remedy", "look at the kernel's log; reset the device or restart the machine"));
+	while (poll(&p, 1, -1) != 1)
+		;
+	reap(h);
+	pthread_mutex_lock(&h->lock);
+	h->ended = true;
+	left = h->left;
+	pthread_mutex_unlock(&h->lock);
+	if (left)
+		free_helper(h);
+}
+
+/* It starts the process as well: that is killed when the thread that started it ends. */
+static void *watch(void *arg)
+{
+	struct helper *h = arg;
+	int err = spawn(h);
+
+	pthread_mutex_lock(&h->lock);
+	h->err = err;
+	h->begun = true;
+	pthread_cond_signal(&h->started);
+	pthread_mutex_unlock(&h->lock);
+	if (err)
+		return NULL;
+	if (await_end(h)) {
+		reap(h);
+		tell_dead(h, true);
+	} else {
+		tell_dead(h, false);
+		await_late_end(h);
+	}
+	return NULL;
+}
+
 void helper_kill(struct helper *h)
 {
 	__atomic_store_n(&h->ending, true, __ATOMIC_RELAXED);
 	syscall(SYS_pidfd_send_signal, h->pidfd, SIGKILL, NULL, 0);
+	/* The watcher sees that, and waits no longer than it does for any that it has killed. */
+	shutdown(h->socket, SHUT_RDWR);
+}
+
+void helper_goes_on(struct helper *h)
+{
+	__atomic_store_n(&h->until, monotonic_ns() + helper_step_ms * 1000000ull, __ATOMIC_RELAXED);
 }
 
 void helper_serves(struct helper *h)
 {
 	__atomic_store_n(&h->serves, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->until, 0, __ATOMIC_RELAXED);
 }
 
 int helper_stop(struct helper *h)
 {
-	bool lacked;
+	pthread_t watcher = h->watcher;
+	bool ended;
+	int err;
 
 	helper_kill(h);
-	pthread_join(h->watcher, NULL);
-	lacked = h->lacked;
+	pthread_mutex_lock(&h->lock);
+	while (!h->dead)
+		pthread_cond_wait(&h->given, &h->lock);
+	ended = h->ended;
+	h->left = !ended;
+	pthread_mutex_unlock(&h->lock);
+	if (!ended) {
+		pthread_detach(watcher);
+		return 0;
+	}
+	pthread_join(watcher, NULL);
+	err = h->lacked ? -EAGAIN : h->struck ? -EINTR : 0;
 	free_helper(h);
-	return lacked ? -EAGAIN : 0;
+	return err;
 }
 
 /* ------------------------------------------------------------------ */
@@ -409,6 +503,7 @@ int helper_start(int program, const char *device, uint32_t channels, struct help
 	h->program = program;
 	h->pidfd = -1;
 	h->socket = -1;
+	helper_goes_on(h);
 	h->log = log_settings(&level, &format);
 	snprintf(h->device, sizeof(h->device), "%s", device);
 	snprintf(h->level, sizeof(h->level), "%d", (int)level);

@@ -15,6 +15,9 @@
 
 struct helper;
 
+/* For tests: how long it has for a step, and to end once it is killed. */
+extern uint32_t helper_step_ms, helper_end_ms;
+
 /* For one thread at a time. */
 struct channel {
 	struct channel *next, *next_free;
@@ -24,13 +27,21 @@ struct channel {
 
 /*
  * @program: open, the caller's; @device: for messages; @channels: that there are to be at any
- * time: more than are in use for long at once.  Negative errno, -EAGAIN: as helper_stop().
+ * time: more than are in use for long at once.  Negative errno, -EAGAIN, -EINTR: as helper_stop().
  */
 int helper_start(int program, const char *device, uint32_t channels, struct helper **helper);
 /* From now on nobody waits for it long. */
 void helper_kill(struct helper *h);
-/* That, and it is gone; no channel is in use any more.  -EAGAIN: it lacked something, and ended by that. */
+/*
+ * That, and it is gone, or is waited for by nobody but its own thread as it does not end; no channel
+ * is in use any more.  -EAGAIN: it lacked something, and ended by that.  -EINTR: a signal ended it.
+ */
 int helper_stop(struct helper *h);
+/*
+ * It has come a step further in being set up, and has a while for the next one: else it is killed.  So it
+ * has from its start on, until helper_serves().
+ */
+void helper_goes_on(struct helper *h);
 /* It is of use now: from now on it is said if it ends for want of something, too. */
 void helper_serves(struct helper *h);
 

@@ -86,6 +86,11 @@ int gpu_enter(struct gpu_device *d)
 	return use_context(d, false);
 }
 
+int gpu_try_enter(struct gpu_device *d)
+{
+	return pthread_rwlock_tryrdlock(&d->context_lock) ? -EBUSY : use_context(d, false);
+}
+
 int gpu_enter_broken(struct gpu_device *d)
 {
 	pthread_rwlock_rdlock(&d->context_lock);
@@ -446,6 +451,16 @@ void gpu_context_end(struct gpu_device *d, uint32_t number)
 	pthread_rwlock_unlock(&d->context_lock);
 }
 
+bool gpu_context_try_end(struct gpu_device *d, uint32_t number)
+{
+	if (pthread_rwlock_trywrlock(&d->context_lock))
+		return false;
+	if (d->contexts == number && __atomic_load_n(&d->broken, __ATOMIC_ACQUIRE))
+		end_context(d);
+	pthread_rwlock_unlock(&d->context_lock);
+	return true;
+}
+
 int gpu_device_reset(struct gpu_device *d)
 {
 	const struct gpu_driver *v = d->driver;
@@ -473,12 +488,12 @@ int gpu_device_reset(struct gpu_device *d)
 	if (err)
 		__atomic_store_n(&d->broken, 1, __ATOMIC_RELEASE);
 	__atomic_store_n(&d->careful, GPU_CAREFUL, __ATOMIC_RELAXED);
-	/* Until the context can be entered: who takes away what is in it again has to be able to. */
-	pthread_mutex_lock(&d->stack->hosts_lock);
-	if (!err)
-		gpu_hosts_again(d);
 	pthread_rwlock_unlock(&d->context_lock);
-	pthread_mutex_unlock(&d->stack->hosts_lock);
+	/* It can be entered: who takes away what is in it again has to be able to, meanwhile. */
+	if (!err && !gpu_enter(d)) {
+		gpu_hosts_again(d);
+		gpu_leave(d);
+	}
 	tell_reset(d, err);
 	return err ? -ENODEV : 0;
 }

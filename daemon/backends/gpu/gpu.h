@@ -231,6 +231,8 @@ int gpu_device_reset(struct gpu_device *d);
  * twice by one thread: whoever rebuilds may be waiting in between.
  */
 int gpu_enter(struct gpu_device *d);
+/* -EBUSY as well: somebody ends it or makes it anew. */
+int gpu_try_enter(struct gpu_device *d);
 /* A broken one as well: to ask it what it ended with. */
 int gpu_enter_broken(struct gpu_device *d);
 void gpu_leave(struct gpu_device *d);
@@ -240,6 +242,8 @@ void gpu_leave(struct gpu_device *d);
  * is known until the device has a new one.  Nothing, if it isn't broken.
  */
 void gpu_context_end(struct gpu_device *d, uint32_t number);
+/* False: somebody is in it, or ends it or makes it anew. */
+bool gpu_context_try_end(struct gpu_device *d, uint32_t number);
 /*
  * (entered) The errno for a driver's error.  Marks the device as broken if the context is, says so
  * once, and answers -ENODEV then.
@@ -335,7 +339,7 @@ int gpu_copy_peer(struct gpu_device *d, uint64_t to, struct gpu_device *src, uin
 		  uint64_t bytes);
 int gpu_host_register(struct gpu_device *d, void *host, uint64_t bytes);
 void gpu_host_unregister(struct gpu_device *d, void *host);
-/* (context held alone, hosts_lock) What was registered in the old context is anew. */
+/* (entered) What was registered in the old context is anew. */
 void gpu_hosts_again(struct gpu_device *d);
 /* What its context has goes with it now. */
 void gpu_hosts_gone(struct gpu_device *d);

@@ -394,7 +394,8 @@ struct gpu_host {
 	struct gpu_host *next;
 	void *host;
 	uint64_t bytes;
-	uint32_t users;
+	uint32_t users;			/* 0: it is about to go, and nobody finds it */
+	uint64_t tried;			/* by which devices since their contexts are new */
 	struct gpu_device *owner;	/* in whose context it is, by its number; NULL: it went with that */
 	uint32_t context;
 };
@@ -403,7 +404,7 @@ static struct gpu_host **find_host(struct gpu_stack *s, const void *host)
 {
 	struct gpu_host **link = &s->hosts;
 
-	while (*link && (*link)->host != host)
+	while (*link && ((*link)->host != host || !(*link)->users))
 		link = &(*link)->next;
 	return link;
 }
@@ -420,7 +421,10 @@ static int add_host(struct gpu_device *d, void *host, uint64_t bytes)
 		free(h);
 		return err;
 	}
-	*h = (struct gpu_host){ d->stack->hosts, host, bytes, 1, d, d->contexts };
+	*h = (struct gpu_host){
+		.next = d->stack->hosts, .host = host, .bytes = bytes, .users = 1, .owner = d,
+		.context = d->contexts, .tried = UINT64_MAX,
+	};
 	d->stack->hosts = h;
 	return 0;
 }
@@ -446,47 +450,90 @@ int gpu_host_register(struct gpu_device *d, void *host, uint64_t bytes)
 	return err;
 }
 
+#define LET_GO_NS	1000000u	/* between two looks whether a context has gone */
+
+/*
+ * (hosts_lock, which it lets go of meanwhile) Whether @h is registered no more, whatever became of the
+ * device that had asked.  A broken context keeps what is registered there until it goes, and what comes
+ * to these addresses next would be taken for that.  False: somebody ends that one, or is in it.  Not
+ * to wait for a new one, which may take as long as the driver likes: the old one goes first.
+ */
+static bool let_go(struct gpu_stack *s, const struct gpu_host *h)
+{
+	struct gpu_device *owner = h->owner;
+	bool gone = true;
+	int err;
+
+	if (!owner)
+		return true;
+	err = gpu_try_enter(owner);
+	if (err == -EBUSY)
+		return false;
+	pthread_mutex_unlock(&s->hosts_lock);
+	if (err)
+		gone = gpu_context_try_end(owner, h->context);
+	else if (owner->contexts == h->context)
+		owner->driver->host_unregister(h->host);
+	if (!err)
+		gpu_leave(owner);
+	pthread_mutex_lock(&s->hosts_lock);
+	return gone;
+}
+
 void gpu_host_unregister(struct gpu_device *d, void *host)
 {
 	struct gpu_stack *s = d->stack;
-	struct gpu_device *owner = NULL;
 	struct gpu_host **link, *h;
-	uint32_t context;
 
 	/* Its owner may be given up meanwhile, and closed. */
 	pthread_rwlock_rdlock(&s->devices_lock);
 	pthread_mutex_lock(&s->hosts_lock);
-	link = find_host(s, host);
-	h = *link;
+	h = *find_host(s, host);
 	if (h && !--h->users) {
+		while (!let_go(s, h)) {
+			pthread_mutex_unlock(&s->hosts_lock);
+			gpu_nap(LET_GO_NS);
+			pthread_mutex_lock(&s->hosts_lock);
+		}
+		for (link = &s->hosts; *link != h; link = &(*link)->next)
+			;
 		*link = h->next;
-		owner = h->owner;
-		context = h->context;
 		free(h);
 	}
 	pthread_mutex_unlock(&s->hosts_lock);
-	/*
-	 * Whatever became of @d's.  A broken one keeps what is registered there until it goes, and what comes
-	 * to these addresses next would be taken for that.  Who makes it anew waits for hosts_lock.
-	 */
-	if (owner && !gpu_enter(owner)) {
-		if (owner->contexts == context)
-			owner->driver->host_unregister(host);
-		gpu_leave(owner);
-	} else if (owner) {
-		gpu_context_end(owner, context);
-	}
 	pthread_rwlock_unlock(&s->devices_lock);
 }
 
-/* Another device's context may have it still: that is as good. */
+/* (hosts_lock) One that @mine has not tried yet. */
+static struct gpu_host *untried(struct gpu_stack *s, uint64_t mine)
+{
+	struct gpu_host *h = s->hosts;
+
+	while (h && (h->tried & mine || !h->users))
+		h = h->next;
+	return h;
+}
+
+/* Another device's context may have it still: that is as good.  Who takes one away waits for one at most. */
 void gpu_hosts_again(struct gpu_device *d)
 {
-	for (struct gpu_host *h = d->stack->hosts; h; h = h->next)
+	struct gpu_stack *s = d->stack;
+	uint64_t mine = 1ull << d->index;
+	struct gpu_host *h;
+
+	pthread_mutex_lock(&s->hosts_lock);
+	for (h = s->hosts; h; h = h->next)
+		h->tried &= ~mine;
+	while ((h = untried(s, mine))) {
+		h->tried |= mine;
 		if (!d->driver->host_register(h->host, h->bytes)) {
 			h->owner = d;
 			h->context = d->contexts;
 		}
+		pthread_mutex_unlock(&s->hosts_lock);
+		pthread_mutex_lock(&s->hosts_lock);
+	}
+	pthread_mutex_unlock(&s->hosts_lock);
 }
 
 void gpu_hosts_gone(struct gpu_device *d)
