@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include "daemon/backends/apart/channel.h"
 #include "daemon/backends/gpu/gpu.h"
 #include "daemon/child.h"
 #include "daemon/memory/hostmap.h"
@@ -1463,6 +1464,109 @@ START_TEST(more_calls_than_channels)
 END_TEST
 
 /* ------------------------------------------------------------------ */
+/* What a process that dies may have written over                        */
+
+/* Words at @offset of each channel. */
+static void write_over(pid_t pid, uint64_t offset, const uint32_t *words, uint32_t nr)
+{
+	char path[64], line[4096];
+	FILE *f;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	ck_assert_int_ge(fd, 0);
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	f = fopen(path, "r");
+	ck_assert_ptr_nonnull(f);
+	while (fgets(line, sizeof(line), f)) {
+		ssize_t bytes = (ssize_t)(nr * sizeof(*words));
+		unsigned long at;
+
+		if (strstr(line, "memfd:arax-device") && sscanf(line, "%lx", &at) == 1)
+			ck_assert_int_eq(pwrite(fd, words, (size_t)bytes, (off_t)(at + offset)), bytes);
+	}
+	fclose(f);
+	close(fd);
+}
+
+static void join_soon(pthread_t thread)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 20;
+	ck_assert_int_eq(pthread_timedjoin_np(thread, NULL, &until), 0);
+}
+
+/* Whether its caller sleeps, and what it has asked: nobody waits on for one that is gone. */
+START_TEST(written_over_at_the_gate)
+{
+	static const uint32_t zeros[1024];
+	static const struct {
+		uint64_t offset;
+		uint32_t words;
+	} over[] = {
+		{ offsetof(struct slot, reply.sleeps), 1 },
+		{ 0, 1024 },
+	};
+	void *dev = open_apart(_i), *trap = load(dev, TRAP), *gate = load(dev, GATE);
+	struct victim v = { .dev = dev };
+	struct arax_launch_range r;
+	pthread_t thread;
+
+	for (size_t i = 0; i < sizeof(over) / sizeof(over[0]); i++) {
+		move(dev, trap);
+		r = range(take_memory(dev, 4), 4);
+		emu_gate(0);
+		fill(&v.job, gate, 0, 1, 1, &r, 1, &fine, 4);
+		ck_assert_int_eq(pthread_create(&thread, NULL, run_victim, &v), 0);
+		wait_for_kernels(1);
+		usleep(50000);		/* until it sleeps */
+		write_over(the_helper(), over[i].offset, zeros, over[i].words);
+		kill(the_helper(), SIGKILL);
+		join_soon(thread);
+		ck_assert_int_eq(v.result, -ENODEV);
+		emu_gate(1);
+		ck_assert_int_eq(ops->reset(dev), 0);
+		assert_whole(dev, trap);
+	}
+	ops->kernel_unload(dev, gate);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* Nor is a call answered by what stood there before it, whatever that says of its number. */
+START_TEST(written_over_before_a_call)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	struct victim v = { .dev = dev };
+	struct arax_launch_range r;
+	pthread_t thread;
+
+	for (int i = 0; i < 2; i++) {
+		/* What is asked, or what is answered. */
+		uint64_t offset = i ? offsetof(struct slot, reply.value) : 0;
+		uint32_t word = i ? 12345 : UINT32_MAX;
+
+		move(dev, trap);
+		r = range(take_memory(dev, 4), 4);
+		fill(&v.job, trap, 0, 1, 1, &r, 1, &fine, 4);
+		kill(the_helper(), SIGSTOP);
+		write_over(the_helper(), offset, &word, 1);
+		ck_assert_int_eq(pthread_create(&thread, NULL, run_victim, &v), 0);
+		usleep(50000);
+		kill(the_helper(), SIGKILL);
+		join_soon(thread);
+		ck_assert_int_eq(v.result, -ENODEV);
+		ck_assert_int_eq(ops->reset(dev), 0);
+		assert_whole(dev, trap);
+	}
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
 /* All at once                                                           */
 
 static void *disturb(void *arg)
@@ -1593,6 +1697,8 @@ int main(void)
 	ALL(killed_at_the_gate);
 	ALL(reset_at_the_gate);
 	ALL(killed_while_copying);
+	ALL(written_over_at_the_gate);
+	ALL(written_over_before_a_call);
 	ALL(ends_with_us);
 	ALL(behind_one_that_fails);
 	ALL(has_no_descriptor_of_ours);

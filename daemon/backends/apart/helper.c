@@ -320,6 +320,8 @@ struct apart_call *channel_begin(struct channel *c, enum apart_op op)
 
 	memset(call, 0, offsetof(struct apart_call, gauges));
 	call->op = op;
+	/* Who answers says otherwise. */
+	call->result = -EIO;
 	return call;
 }
 
@@ -337,7 +339,7 @@ int channel_count(struct channel *c, uint32_t max)
 {
 	int32_t result;
 
-	if (slot_call(c->slot))
+	if (slot_call(c->slot, &c->turn))
 		return -ENODEV;
 	if (c->slot->call.why[0])
 		take_why(&c->slot->call);

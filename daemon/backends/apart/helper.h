@@ -20,6 +20,7 @@ struct channel {
 	struct channel *next, *next_free;
 	struct helper *helper;
 	struct slot *slot;
+	uint32_t turn;			/* of its calls */
 };
 
 /*

@@ -85,6 +85,7 @@ int apart_lane_wait(struct apart_device *d, struct channel *c, uint32_t lane,
 {
 	struct apart_lane *l = lane_of(d, lane);
 	struct apart_pending p = { 0 };
+	struct arax_backend_done said;
 	bool any;
 
 	pthread_mutex_lock(&d->lanes_lock);
@@ -97,8 +98,11 @@ int apart_lane_wait(struct apart_device *d, struct channel *c, uint32_t lane,
 	set_lost(done, p.cookie);
 	if (c && p.turn == d->turn) {
 		channel_begin(c, APART_WAIT)->lane = lane;
-		if (!channel_call(c) && c->slot->call.done[0].cookie == p.cookie)
-			*done = c->slot->call.done[0];
+		if (!channel_call(c)) {
+			said = c->slot->call.done[0];
+			if (said.cookie == p.cookie)
+				*done = said;
+		}
 	}
 	pthread_mutex_lock(&d->lanes_lock);
 	pop(l);
