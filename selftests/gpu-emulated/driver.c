@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -244,6 +245,8 @@ static int must_fail(enum emulated_call call)
 		set(&gpu.control->fail[call].after, every - 1);
 	else
 		set(&gpu.control->fail[call].err, 0);
+	if (err == EMULATED_CRASH)
+		raise(SIGKILL);
 	return err;
 }
 

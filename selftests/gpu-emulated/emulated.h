@@ -63,6 +63,7 @@ enum emulated_call {
 };
 
 /* By tests, found by dlsym(). */
+#define EMULATED_CRASH	(-1)		/* as an error: the process that calls ends */
 void emulated_fail(enum emulated_call call, int after, int err);
 /*
  * Kernels "test_gate" wait until it is open; it is at first.  EMULATED_NO_COPIES: it is for them, and

@@ -875,6 +875,126 @@ START_TEST(reset_at_the_gate)
 }
 END_TEST
 
+/* @n launches on lanes of their own, the second one submitted; the process dies of them. */
+static void die_of(void *dev, void *trap, void *gate, int n)
+{
+	struct victim v[2] = { 0 };
+	struct arax_launch_range r;
+	int waiting = emu_waiting();	/* as they died */
+	pthread_t threads[2];
+
+	r = range(take_memory(dev, 4), 4);
+	if (n > 1)
+		be_careful(dev, trap, &r);
+	emu_gate(0);
+	for (uint32_t i = 0; i < (uint32_t)n; i++) {
+		v[i].dev = dev;
+		fill(&v[i].job, gate, i, 1, 1, &r, 1, &fine, 4);
+		if (i)
+			ck_assert_int_eq(ops->submit(dev, &v[i].job.run, 9), 0);
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, i ? wait_victim : run_victim,
+						&v[i]), 0);
+		wait_for_kernels(waiting + (int)i + 1);
+	}
+	kill(the_helper(), SIGKILL);
+	for (int i = 0; i < n; i++) {
+		pthread_join(threads[i], NULL);
+		ck_assert_int_eq(v[i].result, -ENODEV);
+		ck_assert_uint_eq(v[i].job.run.alone, n == 1);
+	}
+	emu_gate(1);
+	ck_assert_int_eq(ops->reset(dev), 0);
+}
+
+/* Which can't say any more that it had but one: else who kills it again and again is never found. */
+START_TEST(dies_of_one)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP), *gate = load(dev, GATE);
+
+	move(dev, trap);
+	for (int i = 0; i < 2; i++) {
+		die_of(dev, trap, gate, 1);
+		die_of(dev, trap, gate, 2);
+	}
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, gate);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* Submitted, and at any time: as it begins, or while it runs; whoever is told. */
+START_TEST(dies_of_one_submitted)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP), *gate = load(dev, GATE);
+	struct arax_backend_done done;
+	struct arax_launch_range r;
+	struct job j;
+
+	move(dev, trap);
+	for (int i = 0; i < 4; i++) {
+		bool first = i % 2, polled = i / 2;
+		int waiting = emu_waiting();
+
+		r = range(take_memory(dev, 4), 4);
+		be_careful(dev, trap, &r);
+		fill(&j, gate, 1, 1, 1, &r, 1, &fine, 4);
+		emu_gate(0);
+		if (first)
+			emu_fail(EMULATED_LAUNCH, 0, EMULATED_CRASH);
+		ck_assert_int_eq(ops->submit(dev, &j.run, 7), 0);
+		if (!first) {
+			wait_for_kernels(waiting + 1);
+			kill(the_helper(), SIGKILL);
+		}
+		if (polled)
+			ck_assert_int_eq(ops->poll(dev, &done, 1, UINT64_MAX), 1);
+		else
+			ck_assert_int_eq(ops->wait(dev, 1, &done), 0);
+		emu_gate(1);
+		ck_assert_uint_eq(done.cookie, 7);
+		ck_assert_int_eq(done.result, -ENODEV);
+		ck_assert_uint_eq(done.flags, ARAX_DONE_ALONE);
+		ck_assert_int_eq(ops->wait(dev, 1, &done), -ENOENT);
+		ck_assert_int_eq(ops->reset(dev), 0);
+	}
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, gate);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* While launches run one at a time who waits for its turn is not there yet, nor to blame. */
+START_TEST(dies_before_another)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP), *gate = load(dev, GATE);
+	struct victim v[2] = { 0 };
+	struct arax_launch_range r;
+	pthread_t threads[2];
+
+	move(dev, trap);
+	r = range(take_memory(dev, 4), 4);
+	emu_gate(0);
+	for (uint32_t i = 0; i < 2; i++) {
+		v[i].dev = dev;
+		fill(&v[i].job, gate, i, 1, 1, &r, 1, &fine, 4);
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, run_victim, &v[i]), 0);
+		wait_for_kernels(1);
+		usleep(50000);
+	}
+	kill(the_helper(), SIGKILL);
+	for (int i = 0; i < 2; i++) {
+		pthread_join(threads[i], NULL);
+		ck_assert_int_eq(v[i].result, -ENODEV);
+		ck_assert_uint_eq(v[i].job.run.alone, !i);
+	}
+	emu_gate(1);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, gate);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
 /* Of what was copied nothing is known, but that it did not go on. */
 static void *copy_on(void *arg)
 {
@@ -1516,12 +1636,14 @@ START_TEST(written_over_at_the_gate)
 	pthread_t thread;
 
 	for (size_t i = 0; i < sizeof(over) / sizeof(over[0]); i++) {
+		int waiting = emu_waiting();
+
 		move(dev, trap);
 		r = range(take_memory(dev, 4), 4);
 		emu_gate(0);
 		fill(&v.job, gate, 0, 1, 1, &r, 1, &fine, 4);
 		ck_assert_int_eq(pthread_create(&thread, NULL, run_victim, &v), 0);
-		wait_for_kernels(1);
+		wait_for_kernels(waiting + 1);
 		usleep(50000);		/* until it sleeps */
 		write_over(the_helper(), over[i].offset, zeros, over[i].words);
 		kill(the_helper(), SIGKILL);
@@ -1697,6 +1819,9 @@ int main(void)
 	ALL(killed_at_the_gate);
 	ALL(reset_at_the_gate);
 	ALL(killed_while_copying);
+	ALL(dies_of_one);
+	ALL(dies_of_one_submitted);
+	ALL(dies_before_another);
 	ALL(written_over_at_the_gate);
 	ALL(written_over_before_a_call);
 	ALL(ends_with_us);

@@ -176,7 +176,7 @@ static int run(void *dev, struct arax_backend_run *run)
 	if (err)
 		return err;
 	if (c) {
-		err = apart_run(c, run);
+		err = apart_run(d, c, run);
 	} else {
 		copy_run(&here, run);
 		err = d->stack->below.run(d->here, &here);

@@ -30,7 +30,7 @@
  * LOCKS
  *
  *   device.reset_lock, then device.lock: shared by every call, held alone by reset() while
- *   the device moves.  Within it kernels_lock, lanes_lock, or buffers_lock, and within
+ *   the device moves.  Within it one, then kernels_lock, lanes_lock, or buffers_lock, and within
  *   these what helper.c has.
  */
 #ifndef ARAX_DAEMON_BACKENDS_APART_APART_H
@@ -46,6 +46,7 @@
 #include "daemon/worker/idmap.h"
 
 #define APART_MAX_LANES	16
+#define APART_CAREFUL	64		/* as the backend is told to be there: GPU_CAREFUL */
 
 /* An option, as the backend took it. */
 struct apart_option {
@@ -78,10 +79,20 @@ struct apart_host {
 	bool there;
 };
 
-/* A launch that was submitted, and is not reported yet. */
+/*
+ * A launch that is under way.  Its process may die of it, and can't say then that it was the only
+ * one there.
+ */
+struct apart_began {
+	uint32_t turn;			/* the device's */
+	uint32_t number;		/* of all that began in this turn */
+	bool alone;			/* none was under way */
+};
+
+/* One that was submitted, and is not reported yet. */
 struct apart_pending {
 	uint64_t cookie;
-	uint32_t turn;			/* the device's */
+	struct apart_began began;
 };
 
 struct apart_lane {
@@ -104,8 +115,14 @@ struct apart_device {
 	struct apart_kernel *kernels;
 	uint64_t last_kernel;
 
+	pthread_mutex_t one;		/* by who runs a launch while they run one at a time */
 	pthread_mutex_t lanes_lock;
 	struct apart_lane lanes[APART_MAX_LANES];
+	struct {
+		uint32_t turn;		/* of these numbers */
+		uint32_t began, under_way;
+		uint32_t careful;	/* that run one at a time, still */
+	} launches;
 
 	pthread_mutex_t buffers_lock;
 	struct apart_host *hosts;
@@ -133,7 +150,7 @@ void apart_leave(struct apart_device *d, struct channel *c);
 /* calls.c: by @c, for a device that is apart. */
 int apart_kernel_load(struct apart_device *d, struct channel *c, const struct apart_kernel *k);
 void apart_kernel_unload(struct channel *c, const struct apart_kernel *k);
-int apart_run(struct channel *c, struct arax_backend_run *run);
+int apart_run(struct apart_device *d, struct channel *c, struct arax_backend_run *run);
 int apart_submit(struct channel *c, const struct arax_backend_run *run, uint64_t cookie);
 int apart_alloc(struct channel *c, uint64_t bytes, uint64_t wanted, uint64_t *address);
 void apart_free(struct channel *c, uint64_t address);
@@ -147,6 +164,11 @@ int apart_lane_wait(struct apart_device *d, struct channel *c, uint32_t lane,
 		    struct arax_backend_done *done);
 int apart_lane_poll(struct apart_device *d, struct channel *c, struct arax_backend_done *done,
 		    uint32_t max, uint64_t timeout_ns);
+/* A launch begins there, or ends.  True: it was the only one from its start on, and its process fell. */
+void apart_launch_begin(struct apart_device *d, struct apart_began *b);
+bool apart_launch_end(struct apart_device *d, const struct apart_began *b);
+/* (before apart_launch_begin()) False: beside others.  True: when those have ended, then unlock d->one. */
+bool apart_launch_one(struct apart_device *d);
 /* (lock held alone) What the device that is closed here has not reported. */
 void apart_lanes_take(struct apart_device *d);
 

@@ -64,6 +64,7 @@ int apart_open(struct apart_stack *s, uint32_t index, struct apart_device **dev)
 	pthread_mutex_init(&d->reset_lock, NULL);
 	pthread_rwlock_init(&d->lock, NULL);
 	pthread_mutex_init(&d->kernels_lock, NULL);
+	pthread_mutex_init(&d->one, NULL);
 	pthread_mutex_init(&d->lanes_lock, NULL);
 	pthread_mutex_init(&d->buffers_lock, NULL);
 	d->watch.gone = apart_buffer_gone;
@@ -94,6 +95,7 @@ void apart_close(struct apart_device *d)
 	pthread_mutex_destroy(&d->reset_lock);
 	pthread_rwlock_destroy(&d->lock);
 	pthread_mutex_destroy(&d->kernels_lock);
+	pthread_mutex_destroy(&d->one);
 	pthread_mutex_destroy(&d->lanes_lock);
 	pthread_mutex_destroy(&d->buffers_lock);
 	free(d);

@@ -228,6 +228,16 @@ int helper_stop(struct helper *h)
 	return lacked ? -EAGAIN : 0;
 }
 
+bool helper_fell(struct helper *h)
+{
+	bool fell;
+
+	pthread_mutex_lock(&h->lock);
+	fell = h->dead && !h->lacked && !__atomic_load_n(&h->ending, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&h->lock);
+	return fell;
+}
+
 /* ------------------------------------------------------------------ */
 /* Channels                                                              */
 
@@ -339,7 +349,8 @@ int channel_count(struct channel *c, uint32_t max)
 {
 	int32_t result;
 
-	if (slot_call(c->slot, &c->turn))
+	c->ended = slot_call(c->slot, &c->turn);
+	if (c->ended)
 		return -ENODEV;
 	if (c->slot->call.why[0])
 		take_why(&c->slot->call);
