@@ -138,7 +138,7 @@ static struct {
 	uint32_t slow;			/* us, at most, before and within a copy or a launch */
 	uint32_t late;			/* us, at most, before and after a call does what it does */
 	int broken;			/* the error of each new context, if not 0 */
-	int nr;
+	int nr, first;
 	uint64_t bytes, used[MAX_DEVICES], next_address;
 	struct region *regions;
 	struct context devices[MAX_DEVICES];	/* HIP's contexts */
@@ -1478,9 +1478,11 @@ static void open_control(const char *path)
 static void start(void)
 {
 	const char *nr = getenv("EMULATED_DEVICES"), *bytes = getenv("EMULATED_MEMORY");
+	const char *first = getenv("EMULATED_FIRST");
 	const char *slow = getenv("EMULATED_SLOW"), *late = getenv("EMULATED_LATE");
 
 	gpu.nr = nr ? atoi(nr) : 2;
+	gpu.first = first ? atoi(first) : 0;
 	gpu.bytes = bytes ? strtoull(bytes, NULL, 0) : 64 << 20;
 	gpu.old = getenv("EMULATED_OLD");
 	gpu.forgiving = getenv("EMULATED_FORGIVING");
@@ -1601,7 +1603,7 @@ static void empty(struct context *c)
 /* The same for both: as one device that two stacks drive. */
 EXPORT ERROR AS(cuDeviceGetPCIBusId, hipDeviceGetPCIBusId)(char *text, int len, int device)
 {
-	snprintf(text, (size_t)len, "0000:%02x:00.0", 0xa0 + device);
+	snprintf(text, (size_t)len, "0000:%02x:00.0", 0xa0 + gpu.first + device);
 	return device < gpu.nr ? OK : AS(CUDA_ERROR_INVALID_DEVICE, hipErrorInvalidDevice);
 }
 

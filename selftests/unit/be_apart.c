@@ -342,6 +342,33 @@ START_TEST(another_program)
 }
 END_TEST
 
+/* A driver that begins anew may count anew: no other device is taken for this one. */
+START_TEST(another_device)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP), *other = load(devs[1], TRAP);
+	uint64_t a = take_memory(dev, 4);
+	const char *said;
+	pid_t none;
+
+	fault(dev, trap);
+	setenv("EMULATED_FIRST", "1", 1);
+	take_log();
+	ck_assert_int_eq(ops->reset(dev), -ENODEV);
+	said = strstr(take_log(), "device is another one now");
+	ck_assert_ptr_nonnull(said);
+	ck_assert_ptr_nonnull(strstr(said, " bus=0000:a1:00.0 "));
+	ck_assert_ptr_nonnull(strstr(said, " wanted_bus=0000:a0:00.0 "));
+	assert_broken(dev, trap, a);
+	ck_assert_int_eq(children(&none), 0);
+	assert_whole(devs[1], other);
+	setenv("EMULATED_FIRST", "0", 1);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+	ops->kernel_unload(devs[1], other);
+}
+END_TEST
+
 /* The device there can't be opened, or its kernels can't be loaded: the next time they can. */
 START_TEST(failures_there)
 {
@@ -1804,6 +1831,7 @@ int main(void)
 	ALL(two_devices);
 	ALL(no_program);
 	ALL(another_program);
+	ALL(another_device);
 	ALL(failures_there);
 	tcase_add_test(t, plug_in);
 	ALL(two_libraries);

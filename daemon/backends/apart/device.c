@@ -61,6 +61,8 @@ int apart_open(struct apart_stack *s, uint32_t index, struct apart_device **dev)
 		return err;
 	}
 	d->info.name[sizeof(d->info.name) - 1] = '\0';
+	d->info.bus[sizeof(d->info.bus) - 1] = '\0';
+	d->info.make[sizeof(d->info.make) - 1] = '\0';
 	pthread_mutex_init(&d->reset_lock, NULL);
 	pthread_rwlock_init(&d->lock, NULL);
 	pthread_mutex_init(&d->kernels_lock, NULL);
@@ -134,6 +136,7 @@ static int send_option(struct channel *c, const char *key, const char *value)
 static int open_there(struct apart_device *d, struct channel *c)
 {
 	const struct apart_stack *s = d->stack;
+	const char *const which[] = { d->info.bus, d->info.make };
 	struct apart_call *call = channel_begin(c, APART_PLUGIN);
 	int err = channel_texts(c, &s->name, 1);
 
@@ -150,7 +153,8 @@ static int open_there(struct apart_device *d, struct channel *c)
 	if (err && err != -ENOENT)
 		return err;
 	channel_begin(c, APART_OPEN)->index = d->index;
-	return channel_call(c);
+	err = channel_texts(c, which, 2);
+	return err ? err : channel_call(c);
 }
 
 /* (lock held alone) */
