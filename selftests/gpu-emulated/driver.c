@@ -1265,6 +1265,11 @@ EXPORT ERROR AS(cuLaunchKernel, hipModuleLaunchKernel)
 
 	BEGIN();
 	err = must_fail(EMULATED_LAUNCH);
+#ifndef EMULATED_CUDA
+	for (int i = 0; !err && i < 3; i++)
+		if ((uint64_t)o.grid[i] * o.block[i] > UINT32_MAX)
+			err = hipErrorInvalidConfiguration;
+#endif
 	if (!err) {
 		take_params(&o, params);
 		push((void *)s, &o);
