@@ -1276,6 +1276,51 @@ START_TEST(registered_again)
 }
 END_TEST
 
+/* In the context of one that goes, by moving or for good, and another one's too: which unregisters it later. */
+START_TEST(registered_for_two)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	struct mapping m = map_buffer(65536);
+
+	ck_assert_int_eq(hostmap_add(&m), 0);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(ops->host_register(devs[i], m.base, m.bytes), 0);
+	ck_assert_int_eq(emu_registered(), 1);
+	move(dev, trap);
+	ck_assert_int_eq(emu_registered(), 1);		/* there */
+	ops->host_unregister(devs[1], m.base);
+	ck_assert_int_eq(emu_registered(), 1);
+	ops->host_unregister(dev, m.base);
+	ck_assert_int_eq(emu_registered(), 0);
+	/* Nobody has it still, so it is registered anew. */
+	ck_assert_int_eq(ops->host_register(devs[1], m.base, m.bytes), 0);
+	ck_assert_int_eq(emu_registered(), 1);
+	ops->host_unregister(devs[1], m.base);
+	ck_assert_int_eq(emu_registered(), 0);
+	ops->kernel_unload(dev, trap);
+	hostmap_remove(&m);
+	unmap_buffer(&m);
+}
+END_TEST
+
+START_TEST(registered_by_one_that_is_closed)
+{
+	void *dev = open_apart(_i), *other = load(devs[1], TRAP);
+	struct mapping m = map_buffer(65536);
+
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(ops->host_register(devs[i], m.base, m.bytes), 0);
+	ops->close(dev);
+	devs[0] = devs[--nr_devs];
+	ck_assert_int_eq(emu_registered(), 0);
+	ops->host_unregister(devs[0], m.base);
+	ck_assert_int_eq(emu_registered(), 0);
+	assert_whole(devs[0], other);
+	ops->kernel_unload(devs[0], other);
+	unmap_buffer(&m);
+}
+END_TEST
+
 /* Pages that a client has taken away are no end of the process. */
 START_TEST(pages_that_are_gone)
 {
@@ -1715,6 +1760,66 @@ START_TEST(written_over_before_a_call)
 }
 END_TEST
 
+/* A channel on which a call waits, as it is mapped here. */
+static struct slot *find_call(void)
+{
+	char line[4096];
+	struct slot *found = NULL;
+
+	while (!found) {
+		FILE *f = fopen("/proc/self/maps", "r");
+		unsigned long at;
+
+		ck_assert_ptr_nonnull(f);
+		while (!found && fgets(line, sizeof(line), f)) {
+			struct slot *s;
+
+			if (!strstr(line, "memfd:arax-device") || sscanf(line, "%lx", &at) != 1)
+				continue;
+			s = (struct slot *)at;
+			if (__atomic_load_n(&s->request.value, __ATOMIC_ACQUIRE) !=
+			    __atomic_load_n(&s->reply.value, __ATOMIC_RELAXED))
+				found = s;
+		}
+		fclose(f);
+		usleep(1000);
+	}
+	return found;
+}
+
+/* What no backend says is no result. */
+START_TEST(nonsense_is_answered)
+{
+	static const struct {
+		int32_t said, result;
+	} cases[] = {
+		{ 1, -EIO }, { INT32_MAX, -EIO }, { -4096, -EIO }, { INT32_MIN, -EIO }, { -4095, -4095 },
+		{ 0, 0 },
+	};
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	struct victim v = { .dev = dev };
+	struct arax_launch_range r;
+	pthread_t thread;
+	struct slot *s;
+
+	move(dev, trap);
+	r = range(take_memory(dev, 4), 4);
+	kill(the_helper(), SIGSTOP);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		fill(&v.job, trap, 0, 1, 1, &r, 1, &fine, 4);
+		ck_assert_int_eq(pthread_create(&thread, NULL, run_victim, &v), 0);
+		s = find_call();
+		s->call.result = cases[i].said;
+		slot_answer(s, s->request.value);
+		join_soon(thread);
+		ck_assert_int_eq(v.result, cases[i].result);
+	}
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
 /* ------------------------------------------------------------------ */
 /* All at once                                                           */
 
@@ -1852,6 +1957,7 @@ int main(void)
 	ALL(dies_before_another);
 	ALL(written_over_at_the_gate);
 	ALL(written_over_before_a_call);
+	ALL(nonsense_is_answered);
 	ALL(ends_with_us);
 	ALL(behind_one_that_fails);
 	ALL(has_no_descriptor_of_ours);
@@ -1859,6 +1965,8 @@ int main(void)
 	ALL(copies_of_buffers);
 	ALL(registered_again);
 	ALL(registered_until_it_is_unmapped);
+	ALL(registered_for_two);
+	ALL(registered_by_one_that_is_closed);
 	ALL(pages_that_are_gone);
 	ALL(no_descriptors);
 	ALL(more_calls_than_channels);
