@@ -801,6 +801,8 @@ static void run_op(struct stream *s, struct op *o)
 			err = get(&gpu.control->fault);
 			add(&gpu.control->faults, -1);
 			set(&gpu.control->fault_after, gpu.control->fault_every);
+			if (err == EMULATED_CRASH)
+				raise(SIGKILL);
 		}
 		/* What is the device's fault ends with the context: so the drivers' manuals say. */
 		if (err && err != ECC && !gpu.forgiving)

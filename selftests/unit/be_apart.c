@@ -295,6 +295,69 @@ START_TEST(two_devices)
 }
 END_TEST
 
+/*
+ * From the start on: nothing has to be careful there.  By its default where a process does not
+ * survive a fault, as ROCm's don't.
+ */
+START_TEST(apart_from_the_start)
+{
+	static const char *const when[] = { "auto", "yes", "no" };
+	bool hip = gpus[_i].kind == ARAX_DEVICE_HIP;
+
+	for (int i = 0; i < 3; i++) {
+		const char *options[] = { "helper", helper_path, "apart", when[i], NULL };
+		bool there = i == 1 || (i == 0 && hip);
+		void *dev = open_gpu(_i, options), *trap = load(dev, TRAP);
+		struct arax_backend_done done;
+		struct arax_launch_range r;
+		struct job j;
+		pid_t pid;
+
+		ck_assert_int_eq(children(&pid), there ? 2 : 0);
+		r = range(take_memory(dev, 4), 4);
+		fill(&j, trap, 0, 1, 1, &r, 1, &fine, 4);
+		ck_assert_int_eq(ops->submit(dev, &j.run, 5), 0);
+		ck_assert_int_eq(ops->wait(dev, 0, &done), 0);
+		ck_assert_int_eq(done.result, 0);
+		ck_assert_ptr_null(strstr(take_log(), "goes on in a process"));
+		if (there) {
+			ck_assert_uint_eq(emu_all_used(), 0);
+			/* A runtime that aborts takes araxd along no more. */
+			emu_fail(EMULATED_LAUNCH, 0, EMULATED_CRASH);
+			ck_assert_int_eq(ops->run(dev, &j.run), -ENODEV);
+			ck_assert_uint_eq(j.run.alone, 1);
+			ck_assert_int_eq(ops->reset(dev), 0);
+			r = range(take_memory(dev, 4), 4);
+			/* But now. */
+			ck_assert_int_eq(ops->submit(dev, &j.run, 6), -EAGAIN);
+			assert_whole(dev, trap);
+		}
+		ops->kernel_unload(dev, trap);
+		while (nr_devs > 0)
+			ops->close(devs[--nr_devs]);
+	}
+}
+END_TEST
+
+/* What can't be had there is not had here instead; a value that is none is said. */
+START_TEST(apart_or_not_at_all)
+{
+	void *dev;
+	pid_t none;
+
+	ck_assert_int_eq(probe(_i, emulated_path(&gpus[_i]), NULL), 2);
+	ck_assert_int_eq(ops->config("helper", "/nowhere/arax-device"), 0);
+	reason_forget();
+	ck_assert_int_eq(ops->config("apart", "perhaps"), -EINVAL);
+	ck_assert_str_eq(reason_text, "want auto, no or yes");
+	ck_assert_int_eq(ops->config("apart", "yes"), 0);
+	take_log();
+	ck_assert_int_eq(ops->open(0, &dev), -ENODEV);
+	assert_logged("program=/nowhere/arax-device remedy=");
+	ck_assert_int_eq(children(&none), 0);
+}
+END_TEST
+
 /* As without any of this: lost, and what is missing is in the log. */
 START_TEST(no_program)
 {
@@ -933,7 +996,7 @@ static void die_of(void *dev, void *trap, void *gate, int n)
 	ck_assert_int_eq(ops->reset(dev), 0);
 }
 
-/* Which can't say any more that it had but one: else who kills it again and again is never found. */
+/* Which can't say any more that it had but one: else who kills it is never found. */
 START_TEST(dies_of_one)
 {
 	void *dev = open_apart(_i), *trap = load(dev, TRAP), *gate = load(dev, GATE);
@@ -1276,7 +1339,7 @@ START_TEST(registered_again)
 }
 END_TEST
 
-/* In the context of one that goes, by moving or for good, and another one's too: which unregisters it later. */
+/* In the context of one that goes, by moving or for good; and another one unregisters it later. */
 START_TEST(registered_for_two)
 {
 	void *dev = open_apart(_i), *trap = load(dev, TRAP);
@@ -1676,7 +1739,8 @@ static void write_over(pid_t pid, uint64_t offset, const uint32_t *words, uint32
 		unsigned long at;
 
 		if (strstr(line, "memfd:arax-device") && sscanf(line, "%lx", &at) == 1)
-			ck_assert_int_eq(pwrite(fd, words, (size_t)bytes, (off_t)(at + offset)), bytes);
+			ck_assert_int_eq(pwrite(fd, words, (size_t)bytes,
+						(off_t)(at + offset)), bytes);
 	}
 	fclose(f);
 	close(fd);
@@ -1793,8 +1857,8 @@ START_TEST(nonsense_is_answered)
 	static const struct {
 		int32_t said, result;
 	} cases[] = {
-		{ 1, -EIO }, { INT32_MAX, -EIO }, { -4096, -EIO }, { INT32_MIN, -EIO }, { -4095, -4095 },
-		{ 0, 0 },
+		{ 1, -EIO }, { INT32_MAX, -EIO }, { -4096, -EIO }, { INT32_MIN, -EIO },
+		{ -4095, -4095 }, { 0, 0 },
 	};
 	void *dev = open_apart(_i), *trap = load(dev, TRAP);
 	struct victim v = { .dev = dev };
@@ -1934,6 +1998,8 @@ int main(void)
 	ALL(three_faults_in_a_row);
 	ALL(nothing_is_left_here);
 	ALL(two_devices);
+	ALL(apart_from_the_start);
+	ALL(apart_or_not_at_all);
 	ALL(no_program);
 	ALL(another_program);
 	ALL(another_device);

@@ -20,10 +20,12 @@
  *
  * HOW
  *
- *   A device that is whole is driven in araxd.  When reset() finds that it can't be had anew
- *   here, it is closed here and opened in a process of its own (a helper), with the same
- *   options; kernels are loaded there, and registered memory is registered.  The next
- *   reset() ends that process and starts another one, and so on.  It never comes back.
+ *   A device that is whole is driven in araxd, unless the option `apart` says otherwise, as it
+ *   does by itself for ROCm's: that aborts a process whose kernel has faulted.  When reset()
+ *   finds that it can't be had anew here, it is closed here and opened in a process of its own
+ *   (a helper), with the same options; kernels are loaded there, and registered memory is
+ *   registered.  The next reset() ends that process and starts another one, and so on.  It
+ *   never comes back.
  *
  *   Whatever fails because the helper died, or is being ended, is -ENODEV.
  *
@@ -53,12 +55,16 @@ struct apart_option {
 	char *key, *value;
 };
 
+/* Whether a device is driven in a process of its own from the start on. */
+enum apart_when { APART_AUTO, APART_NO, APART_YES };
+
 /* A backend, and what araxd told it. */
 struct apart_stack {
 	const char *name;
 	struct arax_backend below;
 	int fd;				/* of its file; -1: it is built in */
 	char *program;			/* of the helper; NULL: the one beside araxd */
+	enum apart_when when;
 	uint32_t nr_options;
 	struct apart_option *options;
 };
@@ -103,6 +109,7 @@ struct apart_lane {
 struct apart_device {
 	struct apart_stack *stack;
 	uint32_t index;
+	bool from_start;		/* it is apart, and the first process is after no fault */
 	struct arax_backend_info info;	/* as it was opened */
 	pthread_mutex_t reset_lock;
 	bool waits;			/* (reset_lock) for what a helper takes: that has been said */
@@ -140,6 +147,8 @@ void apart_wrap(struct backend_plugin *p, const char *name);
 int apart_open(struct apart_stack *s, uint32_t index, struct apart_device **dev);
 void apart_close(struct apart_device *d);
 int apart_reset(struct apart_device *d);
+/* From the start on: nothing has been done with it. */
+int apart_move(struct apart_device *d);
 /*
  * Takes the device for this thread, then apart_leave().  @c NULL: it is here, and the backend
  * is called.  -ENODEV: it is lost, and not taken.
@@ -164,10 +173,10 @@ int apart_lane_wait(struct apart_device *d, struct channel *c, uint32_t lane,
 		    struct arax_backend_done *done);
 int apart_lane_poll(struct apart_device *d, struct channel *c, struct arax_backend_done *done,
 		    uint32_t max, uint64_t timeout_ns);
-/* A launch begins there, or ends.  True: it was the only one from its start on, and its process fell. */
+/* A launch begins there, or ends.  True: it was the only one, and its process fell. */
 void apart_launch_begin(struct apart_device *d, struct apart_began *b);
 bool apart_launch_end(struct apart_device *d, const struct apart_began *b);
-/* (before apart_launch_begin()) False: beside others.  True: when those have ended, then unlock d->one. */
+/* Before it begins.  True: it has d->one, as launches run one at a time; unlocked when it ends. */
 bool apart_launch_one(struct apart_device *d);
 /* (lock held alone) What the device that is closed here has not reported. */
 void apart_lanes_take(struct apart_device *d);

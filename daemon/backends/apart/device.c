@@ -117,9 +117,13 @@ static void leave_here(struct apart_device *d)
 	apart_hosts_leave(d);
 	below->close(d->here);
 	d->here = NULL;
-	log_warn("device goes on in a process of its own", log_str("device", d->info.name),
-		 log_str("reason", "the driver can't build a new context in this process"),
-		 log_str("effect", "launches take longer until araxd is restarted"));
+	if (d->from_start)
+		log_info("device is driven in a process of its own",
+			 log_str("device", d->info.name));
+	else
+		log_warn("device goes on in a process of its own", log_str("device", d->info.name),
+			 log_str("reason", "the driver can't build a new context in this process"),
+			 log_str("effect", "launches take longer until araxd is restarted"));
 }
 
 static int send_option(struct channel *c, const char *key, const char *value)
@@ -148,7 +152,7 @@ static int open_there(struct apart_device *d, struct channel *c)
 	for (uint32_t i = 0; !err && i < s->nr_options; i++)
 		err = send_option(c, s->options[i].key, s->options[i].value);
 	/* Plug-ins of before don't know it. */
-	if (!err)
+	if (!err && !(d->from_start && d->turn == 1))
 		err = send_option(c, "careful", "yes");
 	if (err && err != -ENOENT)
 		return err;
@@ -262,6 +266,17 @@ int apart_reset(struct apart_device *d)
 		err = d->stack->below.reset(d->here);
 	if (err == -ENODEV)
 		err = reset_there(d);
+	pthread_mutex_unlock(&d->reset_lock);
+	return err;
+}
+
+int apart_move(struct apart_device *d)
+{
+	int err;
+
+	pthread_mutex_lock(&d->reset_lock);
+	d->from_start = true;
+	err = reset_there(d);
 	pthread_mutex_unlock(&d->reset_lock);
 	return err;
 }
