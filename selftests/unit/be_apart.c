@@ -1373,6 +1373,9 @@ START_TEST(registered_by_one_that_is_closed)
 
 	for (int i = 0; i < 2; i++)
 		ck_assert_int_eq(ops->host_register(devs[i], m.base, m.bytes), 0);
+	/* It was the first one, so that it is in its context still. */
+	ops->host_unregister(dev, m.base);
+	ck_assert_int_eq(emu_registered(), 1);
 	ops->close(dev);
 	devs[0] = devs[--nr_devs];
 	ck_assert_int_eq(emu_registered(), 0);
