@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,7 +138,7 @@ static struct {
 	uint32_t slow;			/* us, at most, before and within a copy or a launch */
 	uint32_t late;			/* us, at most, before and after a call does what it does */
 	int broken;			/* the error of each new context, if not 0 */
-	int nr;
+	int nr, first;
 	uint64_t bytes, used[MAX_DEVICES], next_address;
 	struct region *regions;
 	struct context devices[MAX_DEVICES];	/* HIP's contexts */
@@ -244,6 +245,8 @@ static int must_fail(enum emulated_call call)
 		set(&gpu.control->fail[call].after, every - 1);
 	else
 		set(&gpu.control->fail[call].err, 0);
+	if (err == EMULATED_CRASH)
+		raise(SIGKILL);
 	return err;
 }
 
@@ -798,6 +801,8 @@ static void run_op(struct stream *s, struct op *o)
 			err = get(&gpu.control->fault);
 			add(&gpu.control->faults, -1);
 			set(&gpu.control->fault_after, gpu.control->fault_every);
+			if (err == EMULATED_CRASH)
+				raise(SIGKILL);
 		}
 		/* What is the device's fault ends with the context: so the drivers' manuals say. */
 		if (err && err != ECC && !gpu.forgiving)
@@ -1262,6 +1267,11 @@ EXPORT ERROR AS(cuLaunchKernel, hipModuleLaunchKernel)
 
 	BEGIN();
 	err = must_fail(EMULATED_LAUNCH);
+#ifndef EMULATED_CUDA
+	for (int i = 0; !err && i < 3; i++)
+		if ((uint64_t)o.grid[i] * o.block[i] > UINT32_MAX)
+			err = hipErrorInvalidConfiguration;
+#endif
 	if (!err) {
 		take_params(&o, params);
 		push((void *)s, &o);
@@ -1475,9 +1485,11 @@ static void open_control(const char *path)
 static void start(void)
 {
 	const char *nr = getenv("EMULATED_DEVICES"), *bytes = getenv("EMULATED_MEMORY");
+	const char *first = getenv("EMULATED_FIRST");
 	const char *slow = getenv("EMULATED_SLOW"), *late = getenv("EMULATED_LATE");
 
 	gpu.nr = nr ? atoi(nr) : 2;
+	gpu.first = first ? atoi(first) : 0;
 	gpu.bytes = bytes ? strtoull(bytes, NULL, 0) : 64 << 20;
 	gpu.old = getenv("EMULATED_OLD");
 	gpu.forgiving = getenv("EMULATED_FORGIVING");
@@ -1598,7 +1610,7 @@ static void empty(struct context *c)
 /* The same for both: as one device that two stacks drive. */
 EXPORT ERROR AS(cuDeviceGetPCIBusId, hipDeviceGetPCIBusId)(char *text, int len, int device)
 {
-	snprintf(text, (size_t)len, "0000:%02x:00.0", 0xa0 + device);
+	snprintf(text, (size_t)len, "0000:%02x:00.0", 0xa0 + gpu.first + device);
 	return device < gpu.nr ? OK : AS(CUDA_ERROR_INVALID_DEVICE, hipErrorInvalidDevice);
 }
 

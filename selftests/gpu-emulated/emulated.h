@@ -17,9 +17,11 @@
  *
  * In the environment, before it is first called:
  *	EMULATED_DEVICES=n	default 2
+ *	EMULATED_FIRST=n	the driver sees those from this one on, default 0
  *	EMULATED_MEMORY=bytes	of each, default 64 MiB
  *	EMULATED_OLD=1		no pools, no memory at addresses
  *	EMULATED_FAULT=n:e:m[:k] from the nth on, m launches (each kth) break their context by error e
+ *				(EMULATED_CRASH: end their process)
  *	EMULATED_FAIL=c:k:e,...	each kth call of sort c (alloc, copy... as below) fails with e
  *	EMULATED_SLOW=us	now and then what is on a stream begins so much later than it could, or
  *				goes on so much later, half done
@@ -63,6 +65,7 @@ enum emulated_call {
 };
 
 /* By tests, found by dlsym(). */
+#define EMULATED_CRASH	(-1)		/* as an error: the process that calls ends */
 void emulated_fail(enum emulated_call call, int after, int err);
 /*
  * Kernels "test_gate" wait until it is open; it is at first.  EMULATED_NO_COPIES: it is for them, and

@@ -139,6 +139,22 @@ out_of_core() {
 		evicts
 }
 
+# In a process of its own from the start on: the same, but that it does not move.
+there='device is driven in a process of its own'
+faults_there() {
+	fails_alone "$1" && grep -q "$there" "$work/log" && ! grep -q "$apart" "$work/log"
+}
+
+# A runtime that aborts takes the device's process along and no more, and its task ends by itself.
+aborts() {
+	# shellcheck disable=SC2016 # for the inner shell
+	EMULATED_FAULT=1:-1:2 logged "$1" sh -c \
+		'! "$0" && "$0" && "$1" devices' "$examples/quickstart" "$arax" || return 1
+	[ "$(grep -c 'the process of a device has ended' "$work/log")" = 2 ] &&
+		grep -q 'as 2 were by now while they ran nothing but this task' "$work/log" &&
+		! grep -q 'device is given up' "$work/log"
+}
+
 # In the other process a program's data comes and goes as it did in araxd.
 works_apart() {
 	on cpu "$examples/image-pipeline" examples/data/rocket.jpg "$work/cpu.png"
@@ -279,8 +295,11 @@ echo "cpu { enable = false } backend \"cuda\" { options = {
 for kind in cuda hip; do
 	driver=$PWD/build/test/plain/lib$kind-emulated.so
 	if [ -e "$driver" ]; then
-		echo "cpu { enable = false } backend \"$kind\" { options = { \"library=$driver\" } }" \
-			>"$work/$kind-emulated.conf"
+		for apart_is in no yes auto; do
+			echo "cpu { enable = false } backend \"$kind\" { options = { \"library=$driver\", \"apart=$apart_is\" } }" \
+				>"$work/$kind-$apart_is.conf"
+		done
+		mv "$work/$kind-no.conf" "$work/$kind-emulated.conf"
 		try "$kind-emulated" "$kind"
 		[ "$kind" != cuda ] || check 'cuda-emulated: arax devices says how busy they are' \
 			figures cuda-nvml
@@ -292,6 +311,14 @@ for kind in cuda hip; do
 		with_kernels "$kind: image-pipeline in the other process" works_apart
 		with_kernels "$kind: a device whose kernels always fault is given up" given_up_apart
 		with_kernels "$kind: without arax-device it is lost" no_helper
+		if has_kernels "$kind"; then
+			check "$kind-emulated: quickstart where it is apart from the start on" quickstart "$kind-yes"
+			check "$kind-emulated: a kernel that faults there" faults_there "$kind-yes"
+			check "$kind-emulated: one that ends the process of its device" aborts "$kind-yes"
+			[ "$kind" != hip ] || check "hip-emulated: it is by default" faults_there hip-auto
+		else
+			skip "$kind-emulated: apart from the start on" "arax-std has none of kind $kind: its compiler was not there"
+		fi
 		with_kernels "$kind: four times the data that the device has memory for" out_of_core
 		if [ "$kind" = cuda ]; then
 			check "$kind-emulated: SIGUSR1 shows utilisation and power" gauges_shown

@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "daemon/backends/apart/channel.h"
 #include "daemon/backends/apart/helper.h"
 #include "daemon/backends/gpu/gpu.h"
 #include "daemon/child.h"
@@ -345,6 +346,69 @@ START_TEST(two_devices)
 }
 END_TEST
 
+/*
+ * From the start on: nothing has to be careful there.  By its default where a process does not
+ * survive a fault, as ROCm's don't.
+ */
+START_TEST(apart_from_the_start)
+{
+	static const char *const when[] = { "auto", "yes", "no" };
+	bool hip = gpus[_i].kind == ARAX_DEVICE_HIP;
+
+	for (int i = 0; i < 3; i++) {
+		const char *options[] = { "helper", helper_path, "apart", when[i], NULL };
+		bool there = i == 1 || (i == 0 && hip);
+		void *dev = open_gpu(_i, options), *trap = load(dev, TRAP);
+		struct arax_backend_done done;
+		struct arax_launch_range r;
+		struct job j;
+		pid_t pid;
+
+		ck_assert_int_eq(children(&pid), there ? 2 : 0);
+		r = range(take_memory(dev, 4), 4);
+		fill(&j, trap, 0, 1, 1, &r, 1, &fine, 4);
+		ck_assert_int_eq(ops->submit(dev, &j.run, 5), 0);
+		ck_assert_int_eq(ops->wait(dev, 0, &done), 0);
+		ck_assert_int_eq(done.result, 0);
+		ck_assert_ptr_null(strstr(take_log(), "goes on in a process"));
+		if (there) {
+			ck_assert_uint_eq(emu_all_used(), 0);
+			/* A runtime that aborts takes araxd along no more. */
+			emu_fail(EMULATED_LAUNCH, 0, EMULATED_CRASH);
+			ck_assert_int_eq(ops->run(dev, &j.run), -ENODEV);
+			ck_assert_uint_eq(j.run.alone, 1);
+			ck_assert_int_eq(ops->reset(dev), 0);
+			r = range(take_memory(dev, 4), 4);
+			/* But now. */
+			ck_assert_int_eq(ops->submit(dev, &j.run, 6), -EAGAIN);
+			assert_whole(dev, trap);
+		}
+		ops->kernel_unload(dev, trap);
+		while (nr_devs > 0)
+			ops->close(devs[--nr_devs]);
+	}
+}
+END_TEST
+
+/* What can't be had there is not had here instead; a value that is none is said. */
+START_TEST(apart_or_not_at_all)
+{
+	void *dev;
+	pid_t none;
+
+	ck_assert_int_eq(probe(_i, emulated_path(&gpus[_i]), NULL), 2);
+	ck_assert_int_eq(ops->config("helper", "/nowhere/arax-device"), 0);
+	reason_forget();
+	ck_assert_int_eq(ops->config("apart", "perhaps"), -EINVAL);
+	ck_assert_str_eq(reason_text, "want auto, no or yes");
+	ck_assert_int_eq(ops->config("apart", "yes"), 0);
+	take_log();
+	ck_assert_int_eq(ops->open(0, &dev), -ENODEV);
+	assert_logged("program=/nowhere/arax-device remedy=");
+	ck_assert_int_eq(children(&none), 0);
+}
+END_TEST
+
 /* As without any of this: lost, and what is missing is in the log. */
 START_TEST(no_program)
 {
@@ -389,6 +453,33 @@ START_TEST(another_program)
 	ck_assert_int_eq(ops->reset(dev), 0);
 	assert_whole(dev, trap);
 	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* A driver that begins anew may count anew: no other device is taken for this one. */
+START_TEST(another_device)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP), *other = load(devs[1], TRAP);
+	uint64_t a = take_memory(dev, 4);
+	const char *said;
+	pid_t none;
+
+	fault(dev, trap);
+	setenv("EMULATED_FIRST", "1", 1);
+	take_log();
+	ck_assert_int_eq(ops->reset(dev), -ENODEV);
+	said = strstr(take_log(), "device is another one now");
+	ck_assert_ptr_nonnull(said);
+	ck_assert_ptr_nonnull(strstr(said, " bus=0000:a1:00.0 "));
+	ck_assert_ptr_nonnull(strstr(said, " wanted_bus=0000:a0:00.0 "));
+	assert_broken(dev, trap, a);
+	ck_assert_int_eq(children(&none), 0);
+	assert_whole(devs[1], other);
+	setenv("EMULATED_FIRST", "0", 1);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+	ops->kernel_unload(devs[1], other);
 }
 END_TEST
 
@@ -930,6 +1021,126 @@ START_TEST(reset_at_the_gate)
 }
 END_TEST
 
+/* @n launches on lanes of their own, the second one submitted; the process dies of them. */
+static void die_of(void *dev, void *trap, void *gate, int n)
+{
+	struct victim v[2] = { 0 };
+	struct arax_launch_range r;
+	int waiting = emu_waiting();	/* as they died */
+	pthread_t threads[2];
+
+	r = range(take_memory(dev, 4), 4);
+	if (n > 1)
+		be_careful(dev, trap, &r);
+	emu_gate(0);
+	for (uint32_t i = 0; i < (uint32_t)n; i++) {
+		v[i].dev = dev;
+		fill(&v[i].job, gate, i, 1, 1, &r, 1, &fine, 4);
+		if (i)
+			ck_assert_int_eq(ops->submit(dev, &v[i].job.run, 9), 0);
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, i ? wait_victim : run_victim,
+						&v[i]), 0);
+		wait_for_kernels(waiting + (int)i + 1);
+	}
+	kill(the_helper(), SIGKILL);
+	for (int i = 0; i < n; i++) {
+		pthread_join(threads[i], NULL);
+		ck_assert_int_eq(v[i].result, -ENODEV);
+		ck_assert_uint_eq(v[i].job.run.alone, n == 1);
+	}
+	emu_gate(1);
+	ck_assert_int_eq(ops->reset(dev), 0);
+}
+
+/* Which can't say any more that it had but one: else who kills it is never found. */
+START_TEST(dies_of_one)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP), *gate = load(dev, GATE);
+
+	move(dev, trap);
+	for (int i = 0; i < 2; i++) {
+		die_of(dev, trap, gate, 1);
+		die_of(dev, trap, gate, 2);
+	}
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, gate);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* Submitted, and at any time: as it begins, or while it runs; whoever is told. */
+START_TEST(dies_of_one_submitted)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP), *gate = load(dev, GATE);
+	struct arax_backend_done done;
+	struct arax_launch_range r;
+	struct job j;
+
+	move(dev, trap);
+	for (int i = 0; i < 4; i++) {
+		bool first = i % 2, polled = i / 2;
+		int waiting = emu_waiting();
+
+		r = range(take_memory(dev, 4), 4);
+		be_careful(dev, trap, &r);
+		fill(&j, gate, 1, 1, 1, &r, 1, &fine, 4);
+		emu_gate(0);
+		if (first)
+			emu_fail(EMULATED_LAUNCH, 0, EMULATED_CRASH);
+		ck_assert_int_eq(ops->submit(dev, &j.run, 7), 0);
+		if (!first) {
+			wait_for_kernels(waiting + 1);
+			kill(the_helper(), SIGKILL);
+		}
+		if (polled)
+			ck_assert_int_eq(ops->poll(dev, &done, 1, UINT64_MAX), 1);
+		else
+			ck_assert_int_eq(ops->wait(dev, 1, &done), 0);
+		emu_gate(1);
+		ck_assert_uint_eq(done.cookie, 7);
+		ck_assert_int_eq(done.result, -ENODEV);
+		ck_assert_uint_eq(done.flags, ARAX_DONE_ALONE);
+		ck_assert_int_eq(ops->wait(dev, 1, &done), -ENOENT);
+		ck_assert_int_eq(ops->reset(dev), 0);
+	}
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, gate);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* While launches run one at a time who waits for its turn is not there yet, nor to blame. */
+START_TEST(dies_before_another)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP), *gate = load(dev, GATE);
+	struct victim v[2] = { 0 };
+	struct arax_launch_range r;
+	pthread_t threads[2];
+
+	move(dev, trap);
+	r = range(take_memory(dev, 4), 4);
+	emu_gate(0);
+	for (uint32_t i = 0; i < 2; i++) {
+		v[i].dev = dev;
+		fill(&v[i].job, gate, i, 1, 1, &r, 1, &fine, 4);
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, run_victim, &v[i]), 0);
+		wait_for_kernels(1);
+		usleep(50000);
+	}
+	kill(the_helper(), SIGKILL);
+	for (int i = 0; i < 2; i++) {
+		pthread_join(threads[i], NULL);
+		ck_assert_int_eq(v[i].result, -ENODEV);
+		ck_assert_uint_eq(v[i].job.run.alone, !i);
+	}
+	emu_gate(1);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, gate);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
 /* Of what was copied nothing is known, but that it did not go on. */
 static void *copy_on(void *arg)
 {
@@ -1181,6 +1392,54 @@ START_TEST(registered_again)
 	unmap_buffer(&m);
 	unmap_buffer(&late);
 	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* In the context of one that goes, by moving or for good; and another one unregisters it later. */
+START_TEST(registered_for_two)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	struct mapping m = map_buffer(65536);
+
+	ck_assert_int_eq(hostmap_add(&m), 0);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(ops->host_register(devs[i], m.base, m.bytes), 0);
+	ck_assert_int_eq(emu_registered(), 1);
+	move(dev, trap);
+	ck_assert_int_eq(emu_registered(), 1);		/* there */
+	ops->host_unregister(devs[1], m.base);
+	ck_assert_int_eq(emu_registered(), 1);
+	ops->host_unregister(dev, m.base);
+	ck_assert_int_eq(emu_registered(), 0);
+	/* Nobody has it still, so it is registered anew. */
+	ck_assert_int_eq(ops->host_register(devs[1], m.base, m.bytes), 0);
+	ck_assert_int_eq(emu_registered(), 1);
+	ops->host_unregister(devs[1], m.base);
+	ck_assert_int_eq(emu_registered(), 0);
+	ops->kernel_unload(dev, trap);
+	hostmap_remove(&m);
+	unmap_buffer(&m);
+}
+END_TEST
+
+START_TEST(registered_by_one_that_is_closed)
+{
+	void *dev = open_apart(_i), *other = load(devs[1], TRAP);
+	struct mapping m = map_buffer(65536);
+
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(ops->host_register(devs[i], m.base, m.bytes), 0);
+	/* It was the first one, so that it is in its context still. */
+	ops->host_unregister(dev, m.base);
+	ck_assert_int_eq(emu_registered(), 1);
+	ops->close(dev);
+	devs[0] = devs[--nr_devs];
+	ck_assert_int_eq(emu_registered(), 0);
+	ops->host_unregister(devs[0], m.base);
+	ck_assert_int_eq(emu_registered(), 0);
+	assert_whole(devs[0], other);
+	ops->kernel_unload(devs[0], other);
+	unmap_buffer(&m);
 }
 END_TEST
 
@@ -1750,6 +2009,172 @@ START_TEST(more_calls_than_channels)
 END_TEST
 
 /* ------------------------------------------------------------------ */
+/* What a process that dies may have written over                        */
+
+/* Words at @offset of each channel. */
+static void write_over(pid_t pid, uint64_t offset, const uint32_t *words, uint32_t nr)
+{
+	char path[64], line[4096];
+	FILE *f;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	ck_assert_int_ge(fd, 0);
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	f = fopen(path, "r");
+	ck_assert_ptr_nonnull(f);
+	while (fgets(line, sizeof(line), f)) {
+		ssize_t bytes = (ssize_t)(nr * sizeof(*words));
+		unsigned long at;
+
+		if (strstr(line, "memfd:arax-device") && sscanf(line, "%lx", &at) == 1)
+			ck_assert_int_eq(pwrite(fd, words, (size_t)bytes,
+						(off_t)(at + offset)), bytes);
+	}
+	fclose(f);
+	close(fd);
+}
+
+static void join_soon(pthread_t thread)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 20;
+	ck_assert_int_eq(pthread_timedjoin_np(thread, NULL, &until), 0);
+}
+
+/* Whether its caller sleeps, and what it has asked: nobody waits on for one that is gone. */
+START_TEST(written_over_at_the_gate)
+{
+	static const uint32_t zeros[1024];
+	static const struct {
+		uint64_t offset;
+		uint32_t words;
+	} over[] = {
+		{ offsetof(struct slot, reply.sleeps), 1 },
+		{ 0, 1024 },
+	};
+	void *dev = open_apart(_i), *trap = load(dev, TRAP), *gate = load(dev, GATE);
+	struct victim v = { .dev = dev };
+	struct arax_launch_range r;
+	pthread_t thread;
+
+	for (size_t i = 0; i < sizeof(over) / sizeof(over[0]); i++) {
+		int waiting = emu_waiting();
+
+		move(dev, trap);
+		r = range(take_memory(dev, 4), 4);
+		emu_gate(0);
+		fill(&v.job, gate, 0, 1, 1, &r, 1, &fine, 4);
+		ck_assert_int_eq(pthread_create(&thread, NULL, run_victim, &v), 0);
+		wait_for_kernels(waiting + 1);
+		usleep(50000);		/* until it sleeps */
+		write_over(the_helper(), over[i].offset, zeros, over[i].words);
+		kill(the_helper(), SIGKILL);
+		join_soon(thread);
+		ck_assert_int_eq(v.result, -ENODEV);
+		emu_gate(1);
+		ck_assert_int_eq(ops->reset(dev), 0);
+		assert_whole(dev, trap);
+	}
+	ops->kernel_unload(dev, gate);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* Nor is a call answered by what stood there before it, whatever that says of its number. */
+START_TEST(written_over_before_a_call)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	struct victim v = { .dev = dev };
+	struct arax_launch_range r;
+	pthread_t thread;
+
+	for (int i = 0; i < 2; i++) {
+		/* What is asked, or what is answered. */
+		uint64_t offset = i ? offsetof(struct slot, reply.value) : 0;
+		uint32_t word = i ? 12345 : UINT32_MAX;
+
+		move(dev, trap);
+		r = range(take_memory(dev, 4), 4);
+		fill(&v.job, trap, 0, 1, 1, &r, 1, &fine, 4);
+		kill(the_helper(), SIGSTOP);
+		write_over(the_helper(), offset, &word, 1);
+		ck_assert_int_eq(pthread_create(&thread, NULL, run_victim, &v), 0);
+		usleep(50000);
+		kill(the_helper(), SIGKILL);
+		join_soon(thread);
+		ck_assert_int_eq(v.result, -ENODEV);
+		ck_assert_int_eq(ops->reset(dev), 0);
+		assert_whole(dev, trap);
+	}
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* A channel on which a call waits, as it is mapped here. */
+static struct slot *find_call(void)
+{
+	char line[4096];
+	struct slot *found = NULL;
+
+	while (!found) {
+		FILE *f = fopen("/proc/self/maps", "r");
+		unsigned long at;
+
+		ck_assert_ptr_nonnull(f);
+		while (!found && fgets(line, sizeof(line), f)) {
+			struct slot *s;
+
+			if (!strstr(line, "memfd:arax-device") || sscanf(line, "%lx", &at) != 1)
+				continue;
+			s = (struct slot *)at;
+			if (__atomic_load_n(&s->request.value, __ATOMIC_ACQUIRE) !=
+			    __atomic_load_n(&s->reply.value, __ATOMIC_RELAXED))
+				found = s;
+		}
+		fclose(f);
+		usleep(1000);
+	}
+	return found;
+}
+
+/* What no backend says is no result. */
+START_TEST(nonsense_is_answered)
+{
+	static const struct {
+		int32_t said, result;
+	} cases[] = {
+		{ 1, -EIO }, { INT32_MAX, -EIO }, { -4096, -EIO }, { INT32_MIN, -EIO },
+		{ -4095, -4095 }, { 0, 0 },
+	};
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	struct victim v = { .dev = dev };
+	struct arax_launch_range r;
+	pthread_t thread;
+	struct slot *s;
+
+	move(dev, trap);
+	r = range(take_memory(dev, 4), 4);
+	kill(the_helper(), SIGSTOP);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		fill(&v.job, trap, 0, 1, 1, &r, 1, &fine, 4);
+		ck_assert_int_eq(pthread_create(&thread, NULL, run_victim, &v), 0);
+		s = find_call();
+		s->call.result = cases[i].said;
+		slot_answer(s, s->request.value);
+		join_soon(thread);
+		ck_assert_int_eq(v.result, cases[i].result);
+	}
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
 /* All at once                                                           */
 
 static void *disturb(void *arg)
@@ -1865,8 +2290,11 @@ int main(int argc, char **argv)
 	ALL(three_faults_in_a_row);
 	ALL(nothing_is_left_here);
 	ALL(two_devices);
+	ALL(apart_from_the_start);
+	ALL(apart_or_not_at_all);
 	ALL(no_program);
 	ALL(another_program);
+	ALL(another_device);
 	ALL(failures_there);
 	tcase_add_test(t, plug_in);
 	ALL(two_libraries);
@@ -1882,6 +2310,12 @@ int main(int argc, char **argv)
 	ALL(killed_at_the_gate);
 	ALL(reset_at_the_gate);
 	ALL(killed_while_copying);
+	ALL(dies_of_one);
+	ALL(dies_of_one_submitted);
+	ALL(dies_before_another);
+	ALL(written_over_at_the_gate);
+	ALL(written_over_before_a_call);
+	ALL(nonsense_is_answered);
 	ALL(ends_with_us);
 	ALL(behind_one_that_fails);
 	ALL(has_no_descriptor_of_ours);
@@ -1889,6 +2323,8 @@ int main(int argc, char **argv)
 	ALL(copies_of_buffers);
 	ALL(registered_again);
 	ALL(registered_until_it_is_unmapped);
+	ALL(registered_for_two);
+	ALL(registered_by_one_that_is_closed);
 	ALL(pages_that_are_gone);
 	ALL(taken_away_while_it_moves);
 	ALL(taken_away_when_it_was_there);

@@ -8,6 +8,7 @@
 
 #include "daemon/backends/apart/apart.h"
 #include "daemon/backends/gpu/gpu.h"
+#include "daemon/reason.h"
 #include "selftests/unit/be_gpu_calls.h"
 #include "selftests/unit/wait.h"
 
@@ -516,6 +517,36 @@ START_TEST(geometry)
 	j.l.grid[0] = 0;
 	ck_assert_int_eq(ops->run(dev, &j.run), -EINVAL);
 	ck_assert_str_eq(take_log(), "");	/* said once */
+	ops->kernel_unload(dev, k);
+	ops->free(dev, a);
+}
+END_TEST
+
+/* HIP counts a launch's threads in 32 bits, in each dimension. */
+START_TEST(wide_launch)
+{
+	bool counts = gpus[_i].kind == ARAX_DEVICE_HIP;
+	void *dev = open_gpu(_i, NULL);
+	void *k = load(dev, GROUPS);
+	uint64_t a = take_memory(dev, 4);
+	struct arax_launch_range r = range(a, 4);
+	struct job j;
+
+	fill(&j, k, 0, 1 << 24, 256, &r, 1, NULL, 0);
+	take_log();
+	/* That its kernel would run for minutes: as far as the driver, which refuses it. */
+	emu_fail(EMULATED_LAUNCH, 0, 1);
+	reason_forget();
+	ck_assert_int_eq(ops->run(dev, &j.run), -EINVAL);
+	ck_assert_msg(counts == !!strstr(reason_text, "geometry of grid 16777216, block 256 in dimension 0: this device takes 4294967295 threads in one"),
+		      "%s", reason_text);
+	/* One less is not too many, and what was not refused by the driver is, now. */
+	j.l.grid[0]--;
+	if (counts) {
+		reason_forget();
+		ck_assert_int_eq(ops->run(dev, &j.run), -EINVAL);
+		ck_assert_ptr_null(strstr(reason_text, "geometry"));
+	}
 	ops->kernel_unload(dev, k);
 	ops->free(dev, a);
 }
@@ -1501,6 +1532,7 @@ int main(void)
 	ALL(arguments);
 	ALL(results);
 	ALL(geometry);
+	ALL(wide_launch);
 	ALL(bad_ranges);
 	ALL(copies_of_several_threads);
 	ALL(lanes);

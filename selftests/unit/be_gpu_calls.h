@@ -43,6 +43,8 @@ static inline int probe(int which_gpu, const char *library, const char *const *o
 	ck_assert_int_eq(ops->load(), 0);
 	if (library)
 		ck_assert_int_eq(ops->config("library", library), 0);
+	/* Else HIP's devices are in a process of their own. */
+	ck_assert_int_eq(ops->config("apart", "no"), 0);
 	for (; options && *options; options += 2)
 		ck_assert_int_eq(ops->config(options[0], options[1]), 0);
 	why[0] = '\0';

@@ -30,6 +30,7 @@ static int probe(const char *const *options)
 {
 	ck_assert_int_eq(backend_plugin_load(&plugin, backend, file, why, sizeof(why)), 0);
 	ck_assert_int_eq(ops->load(), 0);
+	ck_assert_int_eq(ops->config("apart", "no"), 0);
 	for (; options && *options; options += 2)
 		ck_assert_int_eq(ops->config(options[0], options[1]), 0);
 	return ops->probe(why, sizeof(why));

@@ -20,7 +20,8 @@ static int open_kind(const char *options)
 	char text[5000], library[4200] = "";
 
 	if (!hardware)
-		snprintf(library, sizeof(library), ", \"library=%s\"", emulated_path(which));
+		snprintf(library, sizeof(library), ", \"library=%s\", \"apart=no\"",
+			 emulated_path(which));
 	snprintf(text, sizeof(text), "cpu { enable = false } backend \"%s\" { options = { \"follow=yes\", \"lanes=1\"%s%s } }",
 		 which->name, library, options);
 	return open_devices(text);

@@ -22,6 +22,7 @@ static void forget_options(struct apart_stack *s)
 	}
 	free(s->program);
 	s->program = NULL;
+	s->when = APART_AUTO;
 }
 
 static int stack_load(struct apart_stack *s)
@@ -46,6 +47,19 @@ static int set_program(struct apart_stack *s, const char *value)
 	return 0;
 }
 
+static int set_when(struct apart_stack *s, const char *value)
+{
+	static const char *const words[] = { "auto", "no", "yes" };
+
+	for (enum apart_when i = APART_AUTO; i <= APART_YES; i++)
+		if (!strcmp(value, words[i])) {
+			s->when = i;
+			return 0;
+		}
+	reason_set("want auto, no or yes");
+	return -EINVAL;
+}
+
 static int note_option(struct apart_stack *s, const char *key, const char *value)
 {
 	struct apart_option *more = realloc(s->options, (s->nr_options + 1) * sizeof(*more));
@@ -68,8 +82,24 @@ static int stack_config(struct apart_stack *s, const char *key, const char *valu
 
 	if (!strcmp(key, "helper"))
 		return set_program(s, value);
+	if (!strcmp(key, "apart"))
+		return set_when(s, value);
 	err = s->below.config ? s->below.config(key, value) : -ENOENT;
 	return err ? err : note_option(s, key, value);
+}
+
+/* ROCm's runtime aborts the process that a kernel's bad access is of: that must not be araxd. */
+static int stack_open(struct apart_stack *s, uint32_t index, struct apart_device **dev)
+{
+	int err = apart_open(s, index, dev);
+
+	if (err || s->when == APART_NO ||
+	    (s->when == APART_AUTO && (*dev)->info.kind != ARAX_DEVICE_HIP))
+		return err;
+	err = apart_move(*dev);
+	if (err)
+		apart_close(*dev);
+	return err;
 }
 
 /* ------------------------------------------------------------------ */
@@ -178,7 +208,7 @@ static int run(void *dev, struct arax_backend_run *run)
 	if (err)
 		return err;
 	if (c) {
-		err = apart_run(c, run);
+		err = apart_run(d, c, run);
 	} else {
 		copy_run(&here, run);
 		err = d->stack->below.run(d->here, &here);
@@ -425,7 +455,7 @@ static int follows(void *dev)
 	static int which##_config(const char *key, const char *value) \
 	{ return stack_config(&which##_stack, key, value); } \
 	static int which##_open(uint32_t index, void **dev) \
-	{ return apart_open(&which##_stack, index, (struct apart_device **)dev); }
+	{ return stack_open(&which##_stack, index, (struct apart_device **)dev); }
 
 APART_BACKEND(cuda)
 APART_BACKEND(hip)

@@ -20,10 +20,12 @@
  *
  * HOW
  *
- *   A device that is whole is driven in araxd.  When reset() finds that it can't be had anew
- *   here, it is closed here and opened in a process of its own (a helper), with the same
- *   options; kernels are loaded there, and registered memory is registered.  The next
- *   reset() ends that process and starts another one, and so on.  It never comes back.
+ *   A device that is whole is driven in araxd, unless the option `apart` says otherwise, as it
+ *   does by itself for ROCm's: that aborts a process whose kernel has faulted.  When reset()
+ *   finds that it can't be had anew here, it is closed here and opened in a process of its own
+ *   (a helper), with the same options; kernels are loaded there, and registered memory is
+ *   registered.  The next reset() ends that process and starts another one, and so on.  It
+ *   never comes back.
  *
  *   Whatever fails because the helper died, or is being ended, is -ENODEV.
  *
@@ -31,7 +33,7 @@
  *
  *   device.reset_lock, then device.lock: shared by every call, held alone by reset() while
  *   the device moves.  Within it place_lock: all that who takes something away has of the two, as
- *   it must not wait for a process to come to be.  Within it kernels_lock, lanes_lock, or
+ *   it must not wait for a process to come to be.  Within it one, then kernels_lock, lanes_lock, or
  *   buffers_lock, and within these what helper.c has.
  */
 #ifndef ARAX_DAEMON_BACKENDS_APART_APART_H
@@ -47,11 +49,15 @@
 #include "daemon/worker/idmap.h"
 
 #define APART_MAX_LANES	16
+#define APART_CAREFUL	64		/* as the backend is told to be there: GPU_CAREFUL */
 
 /* An option, as the backend took it. */
 struct apart_option {
 	char *key, *value;
 };
+
+/* Whether a device is driven in a process of its own from the start on. */
+enum apart_when { APART_AUTO, APART_NO, APART_YES };
 
 /* A backend, and what araxd told it. */
 struct apart_stack {
@@ -59,6 +65,7 @@ struct apart_stack {
 	struct arax_backend below;
 	int fd;				/* of its file; -1: it is built in */
 	char *program;			/* of the helper; NULL: the one beside araxd */
+	enum apart_when when;
 	uint32_t nr_options;
 	struct apart_option *options;
 };
@@ -81,10 +88,20 @@ struct apart_host {
 	bool gone;			/* (buffers_lock) likewise */
 };
 
-/* A launch that was submitted, and is not reported yet. */
+/*
+ * A launch that is under way.  Its process may die of it, and can't say then that it was the only
+ * one there.
+ */
+struct apart_began {
+	uint32_t turn;			/* the device's */
+	uint32_t number;		/* of all that began in this turn */
+	bool alone;			/* none was under way */
+};
+
+/* One that was submitted, and is not reported yet. */
 struct apart_pending {
 	uint64_t cookie;
-	uint32_t turn;			/* the device's */
+	struct apart_began began;
 };
 
 struct apart_lane {
@@ -95,6 +112,7 @@ struct apart_lane {
 struct apart_device {
 	struct apart_stack *stack;
 	uint32_t index;
+	bool from_start;		/* it is apart, and the first process is after no fault */
 	struct arax_backend_info info;	/* as it was opened */
 	pthread_mutex_t reset_lock;
 	bool waits;			/* (reset_lock) for what a helper takes: that has been said */
@@ -111,8 +129,14 @@ struct apart_device {
 	struct apart_kernel *kernels;
 	uint64_t last_kernel;
 
+	pthread_mutex_t one;		/* by who runs a launch while they run one at a time */
 	pthread_mutex_t lanes_lock;
 	struct apart_lane lanes[APART_MAX_LANES];
+	struct {
+		uint32_t turn;		/* of these numbers */
+		uint32_t began, under_way;
+		uint32_t careful;	/* that run one at a time, still */
+	} launches;
 
 	pthread_mutex_t buffers_lock;
 	struct apart_host *hosts;
@@ -131,6 +155,8 @@ void apart_wrap(struct backend_plugin *p, const char *name);
 int apart_open(struct apart_stack *s, uint32_t index, struct apart_device **dev);
 void apart_close(struct apart_device *d);
 int apart_reset(struct apart_device *d);
+/* From the start on: nothing has been done with it. */
+int apart_move(struct apart_device *d);
 /*
  * Takes the device for this thread, then apart_leave().  @c NULL: it is here, and the backend
  * is called.  -ENODEV: it is lost, and not taken.
@@ -151,7 +177,7 @@ void apart_kernel_free(struct apart_kernel *k);
 /* calls.c: by @c, for a device that is apart. */
 int apart_kernel_load(struct apart_device *d, struct channel *c, const struct apart_kernel *k);
 void apart_kernel_unload(struct channel *c, const struct apart_kernel *k);
-int apart_run(struct channel *c, struct arax_backend_run *run);
+int apart_run(struct apart_device *d, struct channel *c, struct arax_backend_run *run);
 int apart_submit(struct channel *c, const struct arax_backend_run *run, uint64_t cookie);
 int apart_alloc(struct channel *c, uint64_t bytes, uint64_t wanted, uint64_t *address);
 void apart_free(struct channel *c, uint64_t address);
@@ -165,6 +191,11 @@ int apart_lane_wait(struct apart_device *d, struct channel *c, uint32_t lane,
 		    struct arax_backend_done *done);
 int apart_lane_poll(struct apart_device *d, struct channel *c, struct arax_backend_done *done,
 		    uint32_t max, uint64_t timeout_ns);
+/* A launch begins there, or ends.  True: it was the only one, and its process fell. */
+void apart_launch_begin(struct apart_device *d, struct apart_began *b);
+bool apart_launch_end(struct apart_device *d, const struct apart_began *b);
+/* Before it begins.  True: it has d->one, as launches run one at a time; unlocked when it ends. */
+bool apart_launch_one(struct apart_device *d);
 /* (lock held alone) What the device that is closed here has not reported. */
 void apart_lanes_take(struct apart_device *d);
 

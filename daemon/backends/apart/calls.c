@@ -51,16 +51,25 @@ static int put_launch(struct channel *c, enum apart_op op, const struct arax_bac
 	return 0;
 }
 
-int apart_run(struct channel *c, struct arax_backend_run *run)
+int apart_run(struct apart_device *d, struct channel *c, struct arax_backend_run *run)
 {
 	int err = put_launch(c, APART_RUN, run);
+	bool one, fell, alone = false;
+	struct apart_began began;
 
-	if (!err)
+	if (!err) {
+		one = apart_launch_one(d);
+		apart_launch_begin(d, &began);
 		err = channel_call(c);
+		fell = apart_launch_end(d, &began);
+		if (one)
+			pthread_mutex_unlock(&d->one);
+		alone = err == -ENODEV && (c->ended ? fell : !!c->slot->call.alone);
+	}
 	if (run->size >= offsetof(struct arax_backend_run, device_ns) + sizeof(run->device_ns))
 		run->device_ns = err ? 0 : c->slot->call.device_ns;
 	if (run->size >= offsetof(struct arax_backend_run, alone) + sizeof(run->alone))
-		run->alone = err == -ENODEV && c->slot->call.alone;
+		run->alone = alone;
 	return err;
 }
 

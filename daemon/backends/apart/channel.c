@@ -61,8 +61,14 @@ static uint32_t look(const struct slot_word *w)
 	return __atomic_load_n(&w->value, __ATOMIC_ACQUIRE);
 }
 
-/* Until @w is something else than @old; returns that. */
-static uint32_t wait_for(struct slot_word *w, uint32_t old)
+/* Of a request anything but @turn; of an answer that to @turn, or the end. */
+static bool is_there(uint32_t value, uint32_t turn, bool answer)
+{
+	return answer ? value == turn || value == ENDED : value != turn;
+}
+
+/* Until it is there; returns that. */
+static uint32_t wait_for(struct slot_word *w, uint32_t turn, bool answer)
 {
 	uint64_t began = monotonic_ns();
 	uint32_t value;
@@ -70,15 +76,16 @@ static uint32_t wait_for(struct slot_word *w, uint32_t old)
 	do {
 		for (int i = 0; i < LOOKS; i++) {
 			value = look(w);
-			if (value != old)
+			if (is_there(value, turn, answer))
 				return value;
 			relax();
 		}
 	} while (monotonic_ns() - began < SPIN_NS);
 	/* Pairs with put(): one of us sees what the other one has written. */
 	__atomic_store_n(&w->sleeps, 1, __ATOMIC_SEQ_CST);
-	while ((value = __atomic_load_n(&w->value, __ATOMIC_SEQ_CST)) == old)
-		futex(&w->value, FUTEX_WAIT, old);
+	while (value = __atomic_load_n(&w->value, __ATOMIC_SEQ_CST),
+	       !is_there(value, turn, answer))
+		futex(&w->value, FUTEX_WAIT, value);
 	__atomic_store_n(&w->sleeps, 0, __ATOMIC_RELAXED);
 	return value;
 }
@@ -96,23 +103,24 @@ static uint32_t after(uint32_t turn)
 	return turn + 1 == ENDED ? 0 : turn + 1;
 }
 
-int slot_call(struct slot *s)
+int slot_call(struct slot *s, uint32_t *turn)
 {
-	uint32_t turn = __atomic_load_n(&s->request.value, __ATOMIC_RELAXED);
-
-	put(&s->request, after(turn));
-	/* What is here at first is the answer to the call before. */
-	return wait_for(&s->reply, turn) == ENDED ? -ENODEV : 0;
+	*turn = after(*turn);
+	put(&s->request, *turn);
+	/* What is here at first is the answer to the call before, or what was written over it. */
+	return wait_for(&s->reply, *turn, true) == ENDED ? -ENODEV : 0;
 }
 
 void slot_end(struct slot *s)
 {
-	put(&s->reply, ENDED);
+	__atomic_store_n(&s->reply.value, ENDED, __ATOMIC_SEQ_CST);
+	/* Whether somebody sleeps was the other side's to write over. */
+	futex(&s->reply.value, FUTEX_WAKE, INT_MAX);
 }
 
 void slot_await(struct slot *s, uint32_t *seen)
 {
-	*seen = wait_for(&s->request, *seen);
+	*seen = wait_for(&s->request, *seen, false);
 }
 
 void slot_answer(struct slot *s, uint32_t seen)

@@ -31,8 +31,11 @@ int slot_make(struct slot **slot);
 struct slot *slot_map(int fd);
 void slot_unmap(struct slot *s);
 
-/* The caller: @s->call goes, and its answer is there.  -ENODEV: the other side has ended. */
-int slot_call(struct slot *s);
+/*
+ * The caller: @s->call goes, and its answer is there.  @turn: of the calls of this slot, at first
+ * 0; its own, where the other side can't write.  -ENODEV: that has ended.
+ */
+int slot_call(struct slot *s, uint32_t *turn);
 /* That: by somebody who has seen it.  Who is in slot_call(), or comes later, returns. */
 void slot_end(struct slot *s);
 

@@ -78,10 +78,13 @@ int apart_open(struct apart_stack *s, uint32_t index, struct apart_device **dev)
 		return err;
 	}
 	d->info.name[sizeof(d->info.name) - 1] = '\0';
+	d->info.bus[sizeof(d->info.bus) - 1] = '\0';
+	d->info.make[sizeof(d->info.make) - 1] = '\0';
 	pthread_mutex_init(&d->reset_lock, NULL);
 	pthread_rwlock_init(&d->lock, NULL);
 	pthread_rwlock_init(&d->place_lock, NULL);
 	pthread_mutex_init(&d->kernels_lock, NULL);
+	pthread_mutex_init(&d->one, NULL);
 	pthread_mutex_init(&d->lanes_lock, NULL);
 	pthread_mutex_init(&d->buffers_lock, NULL);
 	d->watch.gone = apart_buffer_gone;
@@ -110,6 +113,7 @@ void apart_close(struct apart_device *d)
 	pthread_rwlock_destroy(&d->lock);
 	pthread_rwlock_destroy(&d->place_lock);
 	pthread_mutex_destroy(&d->kernels_lock);
+	pthread_mutex_destroy(&d->one);
 	pthread_mutex_destroy(&d->lanes_lock);
 	pthread_mutex_destroy(&d->buffers_lock);
 	free(d);
@@ -129,9 +133,13 @@ static void leave_here(struct apart_device *d)
 	apart_hosts_leave(d);
 	below->close(d->here);
 	d->here = NULL;
-	log_warn("device goes on in a process of its own", log_str("device", d->info.name),
-		 log_str("reason", "the driver can't build a new context in this process"),
-		 log_str("effect", "launches take longer until araxd is restarted"));
+	if (d->from_start)
+		log_info("device is driven in a process of its own",
+			 log_str("device", d->info.name));
+	else
+		log_warn("device goes on in a process of its own", log_str("device", d->info.name),
+			 log_str("reason", "the driver can't build a new context in this process"),
+			 log_str("effect", "launches take longer until araxd is restarted"));
 }
 
 static int send_option(struct channel *c, const char *key, const char *value)
@@ -148,6 +156,7 @@ static int send_option(struct channel *c, const char *key, const char *value)
 static int open_there(struct apart_device *d, struct channel *c)
 {
 	const struct apart_stack *s = d->stack;
+	const char *const which[] = { d->info.bus, d->info.make };
 	struct apart_call *call = channel_begin(c, APART_PLUGIN);
 	int err = channel_texts(c, &s->name, 1);
 
@@ -159,12 +168,13 @@ static int open_there(struct apart_device *d, struct channel *c)
 	for (uint32_t i = 0; !err && i < s->nr_options; i++)
 		err = send_option(c, s->options[i].key, s->options[i].value);
 	/* Plug-ins of before don't know it. */
-	if (!err)
+	if (!err && !(d->from_start && d->turn == 1))
 		err = send_option(c, "careful", "yes");
 	if (err && err != -ENOENT)
 		return err;
 	channel_begin(c, APART_OPEN)->index = d->index;
-	return channel_call(c);
+	err = channel_texts(c, which, 2);
+	return err ? err : channel_call(c);
 }
 
 /* (lock held alone) */
@@ -375,6 +385,17 @@ int apart_reset(struct apart_device *d)
 		err = d->stack->below.reset(d->here);
 	if (err == -ENODEV)
 		err = reset_there(d);
+	pthread_mutex_unlock(&d->reset_lock);
+	return err;
+}
+
+int apart_move(struct apart_device *d)
+{
+	int err;
+
+	pthread_mutex_lock(&d->reset_lock);
+	d->from_start = true;
+	err = reset_there(d);
 	pthread_mutex_unlock(&d->reset_lock);
 	return err;
 }

@@ -322,6 +322,16 @@ int helper_stop(struct helper *h)
 	return err;
 }
 
+bool helper_fell(struct helper *h)
+{
+	bool fell;
+
+	pthread_mutex_lock(&h->lock);
+	fell = h->dead && !h->lacked && !__atomic_load_n(&h->ending, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&h->lock);
+	return fell;
+}
+
 /* ------------------------------------------------------------------ */
 /* Channels                                                              */
 
@@ -414,6 +424,8 @@ struct apart_call *channel_begin(struct channel *c, enum apart_op op)
 
 	memset(call, 0, offsetof(struct apart_call, gauges));
 	call->op = op;
+	/* Who answers says otherwise. */
+	call->result = -EIO;
 	return call;
 }
 
@@ -431,7 +443,8 @@ int channel_count(struct channel *c, uint32_t max)
 {
 	int32_t result;
 
-	if (slot_call(c->slot))
+	c->ended = slot_call(c->slot, &c->turn);
+	if (c->ended)
 		return -ENODEV;
 	if (c->slot->call.why[0])
 		take_why(&c->slot->call);

@@ -23,6 +23,8 @@ struct channel {
 	struct channel *next, *next_free;
 	struct helper *helper;
 	struct slot *slot;
+	uint32_t turn;			/* of its calls */
+	bool ended;			/* the last one had no answer: the process had ended */
 };
 
 /*
@@ -44,6 +46,9 @@ int helper_stop(struct helper *h);
 void helper_goes_on(struct helper *h);
 /* It is of use now: from now on it is said if it ends for want of something, too. */
 void helper_serves(struct helper *h);
+
+/* Whether it has ended as by a fault: not by us, and not for want of something. */
+bool helper_fell(struct helper *h);
 
 /* A channel that is free, or a new one, or the next that is given back.  NULL: it has ended. */
 struct channel *helper_take(struct helper *h);

@@ -42,8 +42,9 @@ struct apart_fd {
 
 /*
  * These come first, in this order, on one channel.  Texts are in the stage, each with its NUL.
- * PLUGIN: @fd or 0, the name, @flags: 1 if several users are served; CONFIG: key, value; OPEN: @index, after the backend's own
- * config_complete and probe.
+ * PLUGIN: @fd or 0, the name, @flags: 1 if several users are served; CONFIG: key, value;
+ * OPEN: @index, bus and make (struct arax_backend_info) that are to be there, after the
+ * backend's own config_complete and probe.
  */
 enum apart_op {
 	APART_PLUGIN = 1, APART_CONFIG, APART_OPEN,

@@ -169,10 +169,27 @@ static int serve_config(const struct slot *s)
 	return plugin.ops.config ? plugin.ops.config(text[0], text[1]) : -ENOENT;
 }
 
+/* Drivers number what they find when a process begins: one that is lost, or new, moves others. */
+static int check_device(const char *bus, const char *make)
+{
+	struct arax_backend_info is = { .size = sizeof(is) };
+	int err = ops->info(dev, &is);
+
+	is.bus[sizeof(is.bus) - 1] = '\0';
+	is.make[sizeof(is.make) - 1] = '\0';
+	if (err || (!strcmp(is.bus, bus) && !strcmp(is.make, make)))
+		return err;
+	log_err("device is another one now", log_str("backend", ops->name), log_str("bus", is.bus),
+		log_str("make", is.make), log_str("wanted_bus", bus), log_str("wanted_make", make),
+		log_str("remedy", "restart araxd, which looks anew for what there is"));
+	return -ENODEV;
+}
+
 static int serve_open(const struct slot *s)
 {
+	const char *which[2];
 	char why[512] = "";
-	int n, err = plugin.ops.open ? 0 : -EINVAL;
+	int n, err = plugin.ops.open ? texts(s, which, 2) : -EINVAL;
 
 	if (!err && ops->config_complete)
 		err = ops->config_complete();
@@ -186,6 +203,8 @@ static int serve_open(const struct slot *s)
 		return -ENODEV;
 	}
 	err = ops->open(s->call.index, &dev);
+	if (!err)
+		err = check_device(which[0], which[1]);
 	/* Release: pairs with serve_call(), by another thread. */
 	if (!err)
 		__atomic_store_n(&ready, true, __ATOMIC_RELEASE);

@@ -24,6 +24,7 @@ struct gpu_limits {
 	uint32_t units;
 	uint32_t max_group;	/* threads of a block */
 	uint32_t max_block[3], max_grid[3];
+	uint64_t max_threads;	/* of all blocks in one dimension; 0: no limit of its own */
 	bool pools;		/* memory pools: alloc() and free() don't stop the device */
 	bool places;		/* memory_map() can be asked for an address */
 };

@@ -32,6 +32,9 @@
  *   once.  So reset() fails there with -ENODEV, and the device goes on in one, where all of
  *   this is the same: see apart/apart.h.
  *
+ *   ROCm's runtime gives no such error for a bad access: it aborts the process.  So its devices
+ *   are in processes of their own from the start on, likewise.
+ *
  * LOCKS
  *
  *   stack.devices_lock, or lane.lock, then device.context_lock: shared by every call that

@@ -154,6 +154,8 @@ static int describe_arch(int index, struct gpu_limits *l)
 	hipDeviceProp_t props = { .gcnArchName = "" };
 	int err = drv.GetDeviceProperties(&props, index);
 
+	/* See hipModuleLaunchKernel() in its header. */
+	l->max_threads = UINT32_MAX;
 	/* As in "gfx90a:sramecc+:xnack-". */
 	snprintf(l->arch, sizeof(l->arch), "%.*s", (int)strcspn(props.gcnArchName, ":"),
 		 props.gcnArchName);

@@ -168,6 +168,10 @@ static int check_geometry(struct launch *x)
 				      x->l->grid[i], x->l->block[i], i,
 				      (unsigned long long)limits->max_grid[i],
 				      (unsigned long long)limits->max_block[i]);
+		if (limits->max_threads && n > limits->max_threads)
+			return refuse(x, "geometry", "of grid %u, block %u in dimension %d: this device takes %llu threads in one: give it fewer, or take more dimensions",
+				      x->l->grid[i], x->l->block[i], i,
+				      (unsigned long long)limits->max_threads);
 		if (!n || n > GPU_MAX_THREADS / threads)
 			return refuse(x, "geometry", "of more than %llu threads in all is beyond the limit",
 				      (unsigned long long)GPU_MAX_THREADS);
