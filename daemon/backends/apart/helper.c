@@ -282,7 +282,11 @@ static void *watch(void *arg)
 
 void helper_kill(struct helper *h)
 {
-	__atomic_store_n(&h->ending, true, __ATOMIC_RELAXED);
+	struct pollfd p = { .fd = h->socket, .events = POLLRDHUP };
+
+	/* Who has closed its end, and not because of us, has been struck before. */
+	if (poll(&p, 1, 0) <= 0)
+		__atomic_store_n(&h->ending, true, __ATOMIC_RELAXED);
 	syscall(SYS_pidfd_send_signal, h->pidfd, SIGKILL, NULL, 0);
 	/* The watcher sees that, and waits no longer than it does for any that it has killed. */
 	shutdown(h->socket, SHUT_RDWR);
