@@ -637,6 +637,7 @@ struct core {
 	u64 asked_ns;		/* when it was asked last */
 	struct core_kernel *kernels[CORE_MAX_KERNELS];	/* published by release */
 	u32 nr_kernels;
+	u32 kernels_replaced;	/* how often */
 
 	core_spin dispatch ____cacheline_aligned;	/* the next block */
 	u32 tail;		/* cells, for ever */
