@@ -32,7 +32,9 @@
  *     ENOENT       no such kernel, device, context, tenant or buffer id
  *     EDQUOT       a tenant's or user's limit (see ARAX_RES_*) would be passed, or (broker
  *                  link) the user's part of araxd's descriptors or mappings
- *     ENOSPC       a table of fixed size is full: handles, devices, kernels, a
+ *     ENOSPC       a table of fixed size is full: handles, devices, kernels, buffers
+ *                  and contexts of all programs (1,048,574, of which a user has 131,072 at
+ *                  most; who has many leaves the last half to who has less), a
  *                  timeline's awaited points (1,024 of all calls that sleep in
  *                  ARAX_IOC_WAIT, 16 each at most) or armed eventfds (128);
  *                  broker link: calls of one connection that wait at once (320, 256

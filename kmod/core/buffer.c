@@ -38,12 +38,12 @@ struct core_buffer *core_buffer_new(struct core_client *c, u64 bytes, u32 type, 
 	core_mutex_lock(&core->lock);
 	*err = core_handles_room(&core->buffers, &core->lock);
 	/* Others of the user's may have come meanwhile. */
-	if (!*err && c->user->buffers >= core->params.user_buffers)
+	if (!*err && !core_buffer_share_left(core, c))
 		*err = -ENOSPC;
 	if (!*err)
 		*err = core_handle_add(&core->buffers, CORE_BUFFER, buf, &buf->id);
 	if (!*err) {
-		c->user->buffers++;
+		core_buffer_share_count(buf->tenant, buf->user, 1);
 		core_tenant_hold(core, buf->tenant);
 		core_tenant_hold(core, buf->user);
 	}
@@ -74,7 +74,7 @@ void core_buffer_free(struct core_buffer *buf)
 	core_handle_remove(&core->buffers, CORE_BUFFER, buf->id);
 	core_warn_on(!clist_empty(&buf->note));
 	core_uncharge(buf->tenant, buf->user, ARAX_RES_MEMORY, buf->charged);
-	buf->user->buffers--;
+	core_buffer_share_count(buf->tenant, buf->user, -1);
 	core_tenant_put(core, buf->tenant);
 	core_tenant_put(core, buf->user);
 	core_mutex_unlock(&core->lock);

@@ -230,7 +230,7 @@ struct core_tenant {
 	struct cheap by_held;
 
 	u64 refs ____cacheline_aligned;		/* core->lock, as the next */
-	u32 buffers;			/* of a user: their ids, which are few for all */
+	u32 buffers;			/* charged to it: their ids, which are few for all */
 	core_atomic handles;		/* of a user: see core_client_add() */
 	core_atomic outside;		/* those by core_user_handle_take() */
 	struct clist idle;		/* core->idle, while it has no reference */
@@ -637,6 +637,7 @@ struct core {
 	u64 asked_ns;		/* when it was asked last */
 	struct core_kernel *kernels[CORE_MAX_KERNELS];	/* published by release */
 	u32 nr_kernels;
+	u32 kernels_replaced;	/* how often */
 
 	core_spin dispatch ____cacheline_aligned;	/* the next block */
 	u32 tail;		/* cells, for ever */
@@ -931,6 +932,10 @@ static inline void core_buffer_put_locked(struct core_buffer *buf, struct core_g
 	if (!core_likely((s64)buf->users > 0))
 		core_buffer_put_last(buf, g);
 }
+
+/* buffer_share.c; core->lock held.  May the client make one more?  Then it counts, till it goes. */
+bool core_buffer_share_left(const struct core *core, const struct core_client *c);
+void core_buffer_share_count(struct core_tenant *leaf, struct core_tenant *user, int by);
 
 void core_extent_add(struct core_extent *e, u32 *nr, u64 start, u64 end);
 void core_extent_remove(struct core_extent *e, u32 *nr, u64 start, u64 end);

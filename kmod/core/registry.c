@@ -129,7 +129,10 @@ static struct core_kernel *same_kernel(struct core *core, const struct arax_kern
 	return NULL;
 }
 
-/* Those of that name but @but are looked up and launched no more. */
+/*
+ * Those of that name but @but, which there is already, are looked up and launched no more.  Who
+ * looks meanwhile, and has passed @but, sees by the count that it has to look again.
+ */
 static void withdraw(struct core *core, const char *name, const struct core_kernel *but)
 {
 	u32 i;
@@ -137,8 +140,11 @@ static void withdraw(struct core *core, const char *name, const struct core_kern
 	for (i = 0; i < core->nr_kernels; i++) {
 		struct core_kernel *k = core->kernels[i];
 
-		if (k != but && !strncmp(k->name, name, ARAX_NAME_LEN))
-			core_write_once(k->kinds, 0);
+		if (k == but || !k->kinds || strncmp(k->name, name, ARAX_NAME_LEN))
+			continue;
+		/* Both pair with the acquires in find_named(). */
+		core_store_release(&core->kernels_replaced, core->kernels_replaced + 1);
+		core_store_release(&k->kinds, 0);
 	}
 }
 
@@ -160,8 +166,8 @@ int core_kernel_publish(struct core *core, struct arax_kernel_publish *a)
 	core_mutex_lock(&core->lock);
 	k = same_kernel(core, a);
 	if (k) {
+		core_store_release(&k->kinds, a->kinds);
 		withdraw(core, a->name, k);
-		core_write_once(k->kinds, a->kinds);
 		a->id = k->id;
 		goto unlock;
 	}
@@ -169,7 +175,6 @@ int core_kernel_publish(struct core *core, struct arax_kernel_publish *a)
 		err = -ENOSPC;
 		goto unlock;
 	}
-	withdraw(core, a->name, NULL);
 	k = spare;
 	spare = NULL;
 	k->id = core->nr_kernels + 1;
@@ -181,6 +186,7 @@ int core_kernel_publish(struct core *core, struct arax_kernel_publish *a)
 	/* Pairs with the acquire in core_kernel_find(). */
 	core_store_release(&core->kernels[core->nr_kernels], k);
 	core_write_once(core->nr_kernels, core->nr_kernels + 1);
+	withdraw(core, a->name, k);
 unlock:
 	core_mutex_unlock(&core->lock);
 	core_free(spare);
@@ -198,27 +204,52 @@ const struct core_kernel *core_kernel_find(struct core *core, u32 id)
 	return core_load_acquire(&core->kernels[core_nospec(i, CORE_MAX_KERNELS)]);
 }
 
+static const struct core_kernel *scan(struct core *core, const struct arax_kernel_lookup *a,
+				      u32 *kinds)
+{
+	const struct core_kernel *k;
+	u32 id;
+
+	for (id = 1; (k = core_kernel_find(core, id)); id++) {
+		*kinds = core_load_acquire(&k->kinds);
+		if (*kinds && (a->name[0] ? !strcmp(k->name, a->name) : id >= a->id))
+			break;
+	}
+	return k;
+}
+
+/* A name that is published anew with another signature is there all the time. */
+static const struct core_kernel *find_named(struct core *core, const struct arax_kernel_lookup *a,
+					    u32 *kinds)
+{
+	const struct core_kernel *k;
+	u32 replaced;
+
+	do {
+		replaced = core_load_acquire(&core->kernels_replaced);
+		k = scan(core, a, kinds);
+	} while (!k && core_load_acquire(&core->kernels_replaced) != replaced);
+	return k;
+}
+
+/*
+ * Without a lock: there may be thousands to compare with, clients may ask as often as they
+ * like, and who is preempted meanwhile is not to stop everybody else.
+ */
 int core_kernel_lookup(struct core *core, struct arax_kernel_lookup *a)
 {
-	const struct core_kernel *k = NULL;
-	u32 i;
+	const struct core_kernel *k;
+	u32 kinds;
 
 	if (a->pad || strnlen(a->name, sizeof(a->name)) == sizeof(a->name))
 		return -EINVAL;
-	core_mutex_lock(&core->lock);
-	for (i = 0; i < core->nr_kernels; i++) {
-		k = core->kernels[i];
-		if (k->kinds && (a->name[0] ? !strcmp(k->name, a->name) : k->id >= a->id))
-			break;
-		k = NULL;
-	}
-	if (k) {
-		a->id = k->id;
-		a->kinds = k->kinds;
-		a->sig = k->sig;
-		memcpy(a->name, k->name, sizeof(a->name));
-		memcpy(a->text, k->text, sizeof(a->text));
-	}
-	core_mutex_unlock(&core->lock);
-	return k ? 0 : -ENOENT;
+	k = find_named(core, a, &kinds);
+	if (!k)
+		return -ENOENT;
+	a->id = k->id;
+	a->kinds = kinds;
+	a->sig = k->sig;
+	memcpy(a->name, k->name, sizeof(a->name));
+	memcpy(a->text, k->text, sizeof(a->text));
+	return 0;
 }

@@ -100,6 +100,7 @@ static void tenant_free(struct core *core, struct core_tenant *t)
 	for (i = 0; i < ARAX_RES_MAX; i++)
 		core_warn_on(core_atomic_read(&t->res[i].used));
 	core_warn_on(t->nr_queued);
+	core_warn_on(t->buffers);
 	core_spin_lock(&core->dispatch);
 	core_share_leave(core, t);
 	core_spin_unlock(&core->dispatch);

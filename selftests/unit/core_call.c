@@ -281,6 +281,22 @@ START_TEST(kernels)
 }
 END_TEST
 
+/* Who holds core->lock, or waits for a CPU with it, is not waited for. */
+START_TEST(kernels_without_lock)
+{
+	struct fx *fx = fx_new(NULL);
+	union core_args a = kernel("k"), q;
+
+	ck_assert_int_eq(publish(fx, &a), 0);
+	core_mutex_lock(&fx->core->lock);
+	ck_assert_int_eq(look(fx, "k", 0, &q), 0);
+	ck_assert_int_eq(look(fx, "", 1, &q), 0);
+	ck_assert_int_eq(look(fx, "l", 0, &q), -ENOENT);
+	core_mutex_unlock(&fx->core->lock);
+	fx_free(fx);
+}
+END_TEST
+
 START_TEST(kernels_full)
 {
 	struct fx *fx = fx_new(NULL);
@@ -357,6 +373,7 @@ Suite *core_call_suite(void)
 	tcase_add_test(tc, devices);
 	tcase_add_test(tc, figures_of_devices);
 	tcase_add_test(tc, kernels);
+	tcase_add_test(tc, kernels_without_lock);
 	tcase_add_test(tc, kernels_full);
 	tcase_add_test(tc, handles);
 	suite_add_tcase(s, tc);

@@ -137,6 +137,7 @@ struct Suite *core_call_suite(void);
 struct Suite *core_alloc_suite(void);
 struct Suite *core_tenant_suite(void);
 struct Suite *core_buffer_suite(void);
+struct Suite *core_buffer_share_suite(void);
 struct Suite *core_submit_suite(void);
 struct Suite *core_refuse_suite(void);
 struct Suite *core_share_suite(void);

@@ -521,6 +521,56 @@ START_TEST(hot_lock)
 }
 END_TEST
 
+static bool looks_go_on;
+
+static void *look_up(void *arg)
+{
+	struct fx *fx = arg;
+	union core_args a;
+
+	while (__atomic_load_n(&looks_go_on, __ATOMIC_RELAXED)) {
+		a = (union core_args){ .kernel_lookup.name = "k" };
+		must(!fx_call(fx, NULL, ARAX_NR_KERNEL_LOOKUP, &a));
+		must(a.kernel_lookup.kinds);
+	}
+	return NULL;
+}
+
+static void publish(struct fx *fx, const char *name, u32 hash)
+{
+	union core_args a = { .kernel_publish = { .kinds = 1, .sig.abi_hash = hash } };
+
+	strcpy(a.kernel_publish.name, name);
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_KERNEL_PUBLISH, &a), 0);
+}
+
+/* A kernel whose signature changes, and back again, is there all the time. */
+START_TEST(kernels_replaced)
+{
+	struct fx *fx = fx_new(NULL);
+	pthread_t th[2];
+	u32 i;
+
+	looks_go_on = true;
+	publish(fx, "k", 0);
+	/* It takes a while from one of them to the other. */
+	for (i = 0; i < 300; i++) {
+		char name[8];
+
+		snprintf(name, sizeof(name), "%u", i);
+		publish(fx, name, 0);
+	}
+	for (i = 0; i < 2; i++)
+		pthread_create(&th[i], NULL, look_up, fx);
+	for (i = 1; i < 10000; i++)
+		publish(fx, "k", i & 1);
+	__atomic_store_n(&looks_go_on, false, __ATOMIC_RELAXED);
+	for (i = 0; i < 2; i++)
+		pthread_join(th[i], NULL);
+	fx_free(fx);
+}
+END_TEST
+
 Suite *core_threads_suite(void)
 {
 	Suite *s = suite_create("core threads");
@@ -531,6 +581,7 @@ Suite *core_threads_suite(void)
 	tcase_add_loop_test(tc, everything, 0, 2);
 	tcase_add_loop_test(tc, lost_while_others_are_settled, 0, 5);
 	tcase_add_loop_test(tc, hot_lock, 0, 2);
+	tcase_add_test(tc, kernels_replaced);
 	tcase_add_test(tc, barrier_after_failures);
 	tcase_add_test_raise_signal(tc, no_barrier_at_all, SIGABRT);
 	suite_add_tcase(s, tc);
