@@ -204,7 +204,7 @@ ok $? 'is in the files'
 touch "$other/usr/lib/arax/kernels/mine.json"
 try 'make uninstall by who could not install the module' make --no-print-directory uninstall \
 	DESTDIR="$other" PREFIX=/usr WITH_KMOD=no
-[ -e "$other"/usr/src/arax-*/Kbuild ] && [ ! -e "$other/usr/bin/arax" ]
+[ -e "$other/usr/src/${src##*/}/Kbuild" ] && [ ! -e "$other/usr/bin/arax" ]
 ok $? 'leaves what is of it'
 try 'make uninstall, with a relative folder' make --no-print-directory uninstall \
 	DESTDIR="$(realpath --relative-to=. "$other")" PREFIX=/usr
