@@ -99,7 +99,7 @@ static const char *wrong_memfd(int fd)
 		return "it is sealed against writing";
 	if (!st.st_size || st.st_size != (off_t)page_round((uint64_t)st.st_size))
 		return "its size is no whole number of pages: see ftruncate()";
-	if (!fstatfs(fd, &fs) && fs.f_type == HUGETLBFS_MAGIC)
+	if (!fstatfs(fd, &fs) && (unsigned int)fs.f_type == HUGETLBFS_MAGIC)
 		return "it is of MFD_HUGETLB, whose pages can't be had: make it without";
 	if (st.st_blocks * 512 < st.st_size)
 		return "it has holes, which only the module would fill: fallocate() them";
