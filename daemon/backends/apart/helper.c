@@ -30,9 +30,10 @@
 uint32_t helper_step_ms = 60000, helper_end_ms = 10000;
 
 /*
- * @lock: channels, @last_fd, @dead, @ended and @left.  @dead is set before slot_end() is called for
- * all channels: so who took one before is woken, and who comes later, or waits for one, gets none.
- * It is of use to nobody then, but may not have @ended; once it is @left its watcher frees it.
+ * @lock: channels, @last_fd, @dead, @ended, @left, @lacked and @struck.  @dead is set before
+ * slot_end() is called for all channels: so who took one before is woken, and who comes later, or
+ * waits for one, gets none.  It is of use to nobody then, but may not have @ended; once it is @left
+ * its watcher frees it.
  * @until: when it has to be further in being set up; 0: any time
  * @kept: of channels, never idle
  */
@@ -187,12 +188,17 @@ static bool await_end(struct helper *h)
 static void reap(struct helper *h)
 {
 	siginfo_t info = { 0 };
+	bool ending;
 
 	waitid(P_PIDFD, (id_t)h->pidfd, &info, WEXITED);
+	ending = __atomic_load_n(&h->ending, __ATOMIC_RELAXED);
+	/* Of one that hung it has been told long since that it is dead. */
+	pthread_mutex_lock(&h->lock);
 	h->lacked = info.si_code == CLD_EXITED && info.si_status == APART_EXIT_SHORT;
-	if (__atomic_load_n(&h->ending, __ATOMIC_RELAXED))
+	h->struck = !ending && info.si_code != CLD_EXITED;
+	pthread_mutex_unlock(&h->lock);
+	if (ending)
 		return;
-	h->struck = info.si_code != CLD_EXITED;
 	if (!h->lacked)
 		log_err("the process of a device has ended", log_str("device", h->device),
 			log_i64("pid", h->pid),
