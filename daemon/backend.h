@@ -284,7 +284,8 @@ struct arax_backend_gauges {
  * @reset:	stop everything, rebuild the device's context; its memory is gone, its
  *		configuration too, loaded kernels stay loaded.  araxd calls it when the
  *		device said -ENODEV and runs nothing any more.  -EOPNOTSUPP: can't; -EAGAIN:
- *		not now, as there are no descriptors or processes to be had: asked again
+ *		not now, as there are no descriptors or processes to be had, or for what else
+ *		may pass: asked again
  * @configuration: for a device that has to be configured for what it runs: which
  *		configuration @kernel needs, from 1 on.  0: any will do.  Kernels of one
  *		configuration run beside each other, those of different ones never

@@ -487,7 +487,7 @@ struct arax_submit {
 /**
  * struct arax_wait - wait for timelines
  * @count:	points in use, 1..ARAX_WAIT_MAX
- * @index:	out, ANY: which one was reached first
+ * @index:	out, ANY: the first of them, in their order, that is reached
  *
  * ETIMEDOUT past the deadline, EINTR on a signal, ENOSPC if too many wait for
  * one of the timelines already.  A timeline whose error is set counts as reached:

@@ -141,8 +141,8 @@ static void look_again(struct core *core, struct core_tenant *t)
 /*
  * The kernel tells no module that a cgroup was removed.  So whenever a tenant comes,
  * or becomes idle, the two that nobody has looked at for the longest time are looked
- * at: of n idle ones each is seen again before n/2 have come, and those whose cgroups
- * are gone can't outnumber those whose cgroups are there.
+ * at: of n idle ones each is seen again before n/2 have come, and as they come those whose
+ * cgroups are gone can't outnumber those whose cgroups are there.  As long as none does they stay.
  */
 static void sweep(struct core *core)
 {
