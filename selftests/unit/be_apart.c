@@ -1267,6 +1267,19 @@ static void unmap_buffer(struct mapping *m)
 	close(m->fd);
 }
 
+/* One that devices know as a buffer, too. */
+static void make_buffer(struct mapping *m, uint64_t bytes)
+{
+	*m = map_buffer(bytes);
+	ck_assert_int_eq(hostmap_add(m), 0);
+}
+
+static void bury_buffer(struct mapping *m)
+{
+	hostmap_remove(m);
+	unmap_buffer(m);
+}
+
 static void put_pattern(uint8_t *p, uint64_t bytes, uint32_t seed)
 {
 	for (uint64_t i = 0; i < bytes; i++)
@@ -1318,12 +1331,12 @@ END_TEST
 START_TEST(copies_of_buffers)
 {
 	void *dev = open_apart(_i), *trap = load(dev, TRAP);
-	struct mapping in = map_buffer(4 * STAGE), out = map_buffer(4 * STAGE);
+	struct mapping in, out;
 	uint64_t a;
 	pid_t pid;
 
-	ck_assert_int_eq(hostmap_add(&in), 0);
-	ck_assert_int_eq(hostmap_add(&out), 0);
+	make_buffer(&in, 4 * STAGE);
+	make_buffer(&out, 4 * STAGE);
 	move(dev, trap);
 	pid = the_helper();
 	ck_assert_int_eq(maps(pid, "arax-test-buffer"), 0);
@@ -1360,11 +1373,11 @@ START_TEST(registered_again)
 {
 	static char private_pages[8192] __attribute__((aligned(4096)));
 	void *dev = open_apart(_i), *trap = load(dev, TRAP);
-	struct mapping m = map_buffer(65536), late = map_buffer(65536);
+	struct mapping m, late;
 	pid_t pid;
 
-	ck_assert_int_eq(hostmap_add(&m), 0);
-	ck_assert_int_eq(hostmap_add(&late), 0);
+	make_buffer(&m, 65536);
+	make_buffer(&late, 65536);
 	ck_assert_int_eq(ops->host_register(dev, m.base, m.bytes), 0);
 	ck_assert_int_eq(ops->host_register(dev, private_pages, 4096), 0);
 	ck_assert_int_eq(emu_registered(), 2);
@@ -1399,9 +1412,9 @@ END_TEST
 START_TEST(registered_for_two)
 {
 	void *dev = open_apart(_i), *trap = load(dev, TRAP);
-	struct mapping m = map_buffer(65536);
+	struct mapping m;
 
-	ck_assert_int_eq(hostmap_add(&m), 0);
+	make_buffer(&m, 65536);
 	for (int i = 0; i < 2; i++)
 		ck_assert_int_eq(ops->host_register(devs[i], m.base, m.bytes), 0);
 	ck_assert_int_eq(emu_registered(), 1);
@@ -1417,8 +1430,7 @@ START_TEST(registered_for_two)
 	ops->host_unregister(devs[1], m.base);
 	ck_assert_int_eq(emu_registered(), 0);
 	ops->kernel_unload(dev, trap);
-	hostmap_remove(&m);
-	unmap_buffer(&m);
+	bury_buffer(&m);
 }
 END_TEST
 
@@ -1447,18 +1459,17 @@ END_TEST
 START_TEST(pages_that_are_gone)
 {
 	void *dev = open_apart(_i), *trap = load(dev, TRAP);
-	struct mapping m = map_buffer(65536);
+	struct mapping m;
 	uint64_t a;
 
-	ck_assert_int_eq(hostmap_add(&m), 0);
+	make_buffer(&m, 65536);
 	move(dev, trap);
 	a = take_memory(dev, 65536);
 	ck_assert_int_eq(ops->copy_in(dev, 0, a, m.base, 65536), 0);
 	ck_assert_int_eq(ftruncate(m.fd, 0), 0);
 	ck_assert_int_eq(ops->copy_in(dev, 0, a, m.base, 65536), 0);
 	assert_whole(dev, trap);
-	hostmap_remove(&m);
-	unmap_buffer(&m);
+	bury_buffer(&m);
 	ops->kernel_unload(dev, trap);
 }
 END_TEST
@@ -1502,9 +1513,9 @@ END_TEST
 START_TEST(registered_until_it_is_unmapped)
 {
 	void *dev = open_apart(_i), *trap = load(dev, TRAP);
-	struct mapping m = map_buffer(65536);
+	struct mapping m;
 
-	ck_assert_int_eq(hostmap_add(&m), 0);
+	make_buffer(&m, 65536);
 	move(dev, trap);
 	ck_assert_int_eq(ops->host_register(dev, m.base, 4096), 0);
 	ck_assert_int_eq(ops->host_register(dev, m.base + 8192, 4096), 0);
@@ -1552,8 +1563,7 @@ static void *take_away(void *arg)
 
 	ops->free(l->dev, l->address);
 	ops->host_unregister(l->dev, l->m->base);
-	hostmap_remove(l->m);
-	unmap_buffer(l->m);
+	bury_buffer(l->m);
 	if (l->kernel)
 		ops->kernel_unload(l->dev, l->kernel);
 	l->done = true;
@@ -1564,14 +1574,14 @@ static void *take_away(void *arg)
 START_TEST(taken_away_while_it_moves)
 {
 	void *dev = open_late(_i), *trap = load(dev, TRAP);
-	struct mapping m = map_buffer(65536), kept = map_buffer(65536);
+	struct mapping m, kept;
 	struct leaver l = { .dev = dev, .kernel = load(dev, ADD), .m = &m };
 	struct worker w = { .dev = dev };
 	pthread_t resetter, leaver;
 	bool done;
 
-	ck_assert_int_eq(hostmap_add(&m), 0);
-	ck_assert_int_eq(hostmap_add(&kept), 0);
+	make_buffer(&m, 65536);
+	make_buffer(&kept, 65536);
 	ck_assert_int_eq(ops->host_register(dev, m.base, m.bytes), 0);
 	ck_assert_int_eq(ops->host_register(dev, kept.base, kept.bytes), 0);
 	l.address = take_memory(dev, 4);
@@ -1600,13 +1610,13 @@ END_TEST
 START_TEST(taken_away_when_it_was_there)
 {
 	void *dev = open_apart(_i), *trap = load(dev, TRAP);
-	struct mapping m = map_buffer(65536);
+	struct mapping m;
 	struct leaver l = { .dev = dev, .m = &m };
 	struct worker w = { .dev = dev };
 	pthread_t resetter, leaver;
 	bool done;
 
-	ck_assert_int_eq(hostmap_add(&m), 0);
+	make_buffer(&m, 65536);
 	ck_assert_int_eq(ops->host_register(dev, m.base, m.bytes), 0);
 	fault(dev, trap);
 	stop_when_sent = m.fd;
@@ -1706,7 +1716,7 @@ static void *end_it(void *arg)
 START_TEST(never_ends)
 {
 	void *dev = open_apart(_i), *trap = load(dev, TRAP), *gate = load(dev, GATE);
-	struct mapping m = map_buffer(65536);
+	struct mapping m;
 	struct victim v = { 0 };
 	struct arax_launch_range r;
 	pthread_t thread, late;
@@ -1716,7 +1726,7 @@ START_TEST(never_ends)
 	helper_end_ms = 500;
 	move(dev, trap);
 	helper = the_helper();
-	ck_assert_int_eq(hostmap_add(&m), 0);
+	make_buffer(&m, 65536);
 	ck_assert_int_eq(ops->host_register(dev, m.base, m.bytes), 0);
 	r = range(take_memory(dev, 4), 4);
 	emu_gate(0);
@@ -1771,14 +1781,14 @@ static void limit_descriptors(bool on)
 START_TEST(no_descriptors)
 {
 	void *dev = open_apart(_i), *trap = load(dev, TRAP), *gate = load(dev, GATE);
-	struct mapping m = map_buffer(65536);
+	struct mapping m;
 	struct victim v[2] = { 0 };
 	struct arax_launch_range r[2];
 	pthread_t threads[2];
 	uint64_t a, b = 0;
 	char out[4];
 
-	ck_assert_int_eq(hostmap_add(&m), 0);
+	make_buffer(&m, 65536);
 	move(dev, trap);
 	a = take_memory(dev, 8);
 	r[0] = range(a, 4);
@@ -1807,8 +1817,7 @@ START_TEST(no_descriptors)
 	}
 	limit_descriptors(false);
 	assert_whole(dev, trap);
-	hostmap_remove(&m);
-	unmap_buffer(&m);
+	bury_buffer(&m);
 	ops->kernel_unload(dev, gate);
 	ops->kernel_unload(dev, trap);
 }
@@ -1980,12 +1989,12 @@ static void end_crowd(pthread_t *threads, const struct caller *c, int result)
 START_TEST(more_calls_than_channels)
 {
 	void *dev = open_apart(_i), *trap = load(dev, TRAP);
-	struct mapping m = map_buffer(65536);
+	struct mapping m;
 	struct caller c[CROWD];
 	pthread_t threads[CROWD];
 	pid_t pid;
 
-	ck_assert_int_eq(hostmap_add(&m), 0);
+	make_buffer(&m, 65536);
 	move(dev, trap);
 	pid = the_helper();
 	ck_assert_int_eq(ops->host_register(dev, m.base, m.bytes), 0);
