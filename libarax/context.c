@@ -47,7 +47,7 @@ const char *too_many(unsigned int nr)
 		return ": the context has as many handles as it may have (65,536), or its user as many queues and timelines as limits.handles of araxd.conf(5) lets him: destroy some";
 	case ARAX_NR_BUFFER_CREATE:
 	case ARAX_NR_BUFFER_IMPORT:
-		return ": the context has as many handles as it may have (65,536), or its user as many buffers as there may be (arax_buffer_create(3)): destroy some";
+		return ": the context has as many handles as it may have (65,536), or there are as many buffers as its user, his tenant or all programs may have (arax_buffer_create(3)): destroy some";
 	case ARAX_NR_TIMELINE_EVENTFD:
 		return ": a timeline has 128 armed: close or destroy some";
 	default:
