@@ -574,6 +574,27 @@ is 3 'run with an araxd that dies' bash -c 'ulimit -c 0; exec "$@"' - \
 says 'the private araxd died of signal 11' 'says of what'
 says 'araxd is ready' 'and what it said last'
 says '"addressing": "data"' 'and what contains it'
+# Both are waiting for it at once, and the lower one is taken first.
+cat >"$tmp/complains" <<'END'
+#!/bin/sh
+echo 'nonsense' >"$1"
+for stat in /proc/[0-9]*/stat; do
+	if read -r pid name _ parent _ 2>/dev/null <"$stat" && [ "$name $parent" = "(araxd) $PPID" ]; then
+		kill -HUP "$pid"
+		kill -TERM "$pid"
+		until read -r _ _ state _ <"$stat" && [ "$state" = Z ]; do
+			sleep 0.05
+		done
+	fi
+done
+exit 3
+END
+chmod +x "$tmp/complains"
+cp "$tmp/one.conf" "$tmp/other.conf"
+is 3 'run with an araxd that complains and ends' $arax run --private --config "$tmp/other.conf" -- \
+	"$tmp/complains" "$tmp/other.conf"
+says 'ended with exit status 0' 'says so'
+is 0 'and its complaint once' test "$(grep -c 'the old configuration stays' "$tmp/err")" = 1
 is 1 'run with a wrong configuration' $arax run --private --config "$tmp/none" -- true
 # While one starts that takes its time.
 mkdir "$tmp/slow"
