@@ -19,6 +19,8 @@
 #include "daemon/sim/prices.h"
 #include "daemon/sim/rng.h"
 
+_Static_assert(PRICES_MOST > SIM_MAX_KINDS, "one for each kind, and the chain's");
+
 /* At most so many times what a task costs on a kind is looked at. */
 #define LOOKS	2e8
 
