@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+/* A bit for each byte, a word at a time: see bits.h. */
 #include "daemon/memory/bits.h"
 
 /* Of the word that has bit @start: from that one on, up to @end. */
