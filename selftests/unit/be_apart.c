@@ -8,11 +8,9 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 #include "daemon/backends/apart/channel.h"
 #include "daemon/backends/apart/helper.h"
@@ -22,6 +20,7 @@
 #include "daemon/reason.h"
 #include "selftests/unit/be_gpu_calls.h"
 #include "selftests/unit/be_stream_fn.h"
+#include "selftests/unit/be_tracer.h"
 #include "selftests/unit/wait.h"
 
 #define MIB	(1ull << 20)
@@ -1684,27 +1683,6 @@ START_TEST(killed_as_it_begins)
 }
 END_TEST
 
-/* As long as it is there @helper does not end.  To others it hangs in the kernel then. */
-static pid_t begin_tracer(pid_t helper)
-{
-	int told[2];
-	char byte;
-	pid_t pid;
-
-	ck_assert_int_eq(pipe2(told, O_CLOEXEC), 0);
-	pid = fork();
-	if (!pid) {
-		if (ptrace(PTRACE_SEIZE, helper, NULL, PTRACE_O_TRACEEXIT) || write(told[1], "", 1) != 1)
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	close(told[1]);
-	ck_assert_int_eq(read(told[0], &byte, 1), 1);
-	close(told[0]);
-	return pid;
-}
-
 static void *end_it(void *arg)
 {
 	sleep(20);
@@ -1734,7 +1712,9 @@ START_TEST(never_ends)
 	fill(&v.job, gate, 0, 1, 1, &r, 1, &fine, 4);
 	ck_assert_int_eq(pthread_create(&thread, NULL, run_victim, &v), 0);
 	wait_for_kernels(1);
-	tracer = begin_tracer(helper);
+	/* To others it hangs in the kernel when it is killed. */
+	tracer = begin_tracer(&helper, 1);
+	ck_assert_int_gt(tracer, 0);
 	ck_assert_int_eq(pthread_create(&late, NULL, end_it, &tracer), 0);
 	began = wait_raw_ns();
 	take_log();
@@ -1750,8 +1730,7 @@ START_TEST(never_ends)
 	emu_gate(1);
 	ck_assert_int_eq(pthread_cancel(late), 0);
 	pthread_join(late, NULL);
-	ck_assert_int_eq(kill(tracer, SIGKILL), 0);
-	ck_assert_int_eq(waitpid(tracer, NULL, 0), tracer);
+	end_tracer(tracer);
 	/* It is waited for all the same. */
 	ck_assert(comes_true(kill(helper, 0) && errno == ESRCH, 1000));
 	ck_assert_int_eq(children(&helper), 1);

@@ -4,6 +4,7 @@
 #define ARAX_SELFTESTS_UNIT_BE_TRACER_H
 
 #include <check.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,7 +23,7 @@ static inline pid_t begin_tracer(const pid_t *pids, uint32_t n)
 	char byte;
 	pid_t pid;
 
-	ck_assert_int_eq(pipe(told), 0);
+	ck_assert_int_eq(pipe2(told, O_CLOEXEC), 0);
 	pid = fork();
 	if (!pid) {
 		for (uint32_t i = 0; i < n; i++)
