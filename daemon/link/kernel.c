@@ -131,6 +131,16 @@ static void kernel_awake(struct link *l, uint64_t ticks)
 	__atomic_store_n(&l->page->need_wakeup, 0, __ATOMIC_RELAXED);
 }
 
+/*
+ * An epoll set that is looked at asks the module, which can't know that nobody is going to sleep: from
+ * then on each task would wake who is awake, and so be in the set again when it is looked at next.
+ */
+static void kernel_house(struct link *l, uint64_t ticks)
+{
+	if (__atomic_load_n(&l->page->need_wakeup, __ATOMIC_RELAXED))
+		kernel_awake(l, ticks);
+}
+
 /* The ring is looked at in any case. */
 static void kernel_event(struct link *l, void *cookie, uint64_t ticks)
 {
@@ -409,6 +419,7 @@ static void kernel_tell(struct link *l, const struct arax_tenants_tell *told)
 }
 
 static const struct link_ops kernel_ops = {
+	.house = kernel_house,
 	.sleep = kernel_sleep,
 	.awake = kernel_awake,
 	.event = kernel_event,
