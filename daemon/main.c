@@ -474,11 +474,12 @@ static bool stops_by_itself(const struct daemon *d)
 /* Serves until everything has stopped; a second signal doesn't wait for tasks. */
 static void run(struct daemon *d)
 {
-	struct pollfd fds[4] = {
+	struct pollfd fds[5] = {
 		{ .fd = d->signal_fd, .events = POLLIN },
 		{ .fd = d->stopped_fd, .events = POLLIN },
 		{ .fd = d->tenants ? tenants_fd(d->tenants) : -1, .events = POLLIN },
 		{ .fd = d->lost_fd, .events = POLLIN },
+		{ .fd = d->tenants ? tenants_mounts_fd(d->tenants) : -1, .events = POLLPRI },
 	};
 	int wait_ms = d->tenants ? 0 : -1;
 	bool stopping = false;
@@ -486,11 +487,11 @@ static void run(struct daemon *d)
 	for (;;) {
 		struct signalfd_siginfo si;
 
-		if (poll(fds, 4, wait_ms) < 0 && errno != EINTR)
+		if (poll(fds, 5, wait_ms) < 0 && errno != EINTR)
 			return;
 		if (fds[1].revents)
 			return;
-		if (fds[2].revents || wait_ms >= 0)
+		if (fds[2].revents || fds[4].revents || wait_ms >= 0)
 			wait_ms = tenants_event_paced(d->tenants);
 		if (fds[3].revents) {
 			/* A service manager starts who failed anew, not who was stopped. */

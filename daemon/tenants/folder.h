@@ -4,8 +4,8 @@
  *
  * Its path may lead to another one tomorrow: it is replaced, or one above it is.  So those
  * above are watched for being moved away, and while there is none, for what appears in them;
- * and so are the links among them.  A mount on the way tells nobody, nor does what a link leads
- * through: who asks now and then sees these.
+ * and so are the links among them.  A mount on the way tells no watch, nor does what a link leads
+ * through: who asks then, and now and then, sees these.
  */
 #ifndef ARAXD_TENANTS_FOLDER_H
 #define ARAXD_TENANTS_FOLDER_H

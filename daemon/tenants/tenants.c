@@ -55,6 +55,7 @@ struct tenants {
 	tenants_set *set;
 	void *arg;
 	int notify;		/* inotify, or -1 */
+	int mounts;		/* mountinfo, or -1 */
 	bool warned;
 	uint64_t away_ns;	/* since when what @saved has is read nowhere; 0: it is read */
 	bool unread;		/* another folder is there, and has files that can't be read */
@@ -600,6 +601,11 @@ int tenants_fd(const struct tenants *t)
 	return t->notify;
 }
 
+int tenants_mounts_fd(const struct tenants *t)
+{
+	return t->mounts;
+}
+
 unsigned int tenants_in_force(struct tenants *t)
 {
 	unsigned int n = 0;
@@ -624,6 +630,7 @@ struct tenants *tenants_create(const char *folder, const char *mount, tenants_se
 	t->arg = arg;
 	t->mount = strdup(mount);
 	t->notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	t->mounts = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
 	if (folder_init(&t->folder, folder, t->notify) || !t->mount) {
 		tenants_destroy(t);
 		return NULL;
@@ -647,6 +654,8 @@ void tenants_destroy(struct tenants *t)
 {
 	if (t->notify >= 0)
 		close(t->notify);
+	if (t->mounts >= 0)
+		close(t->mounts);
 	places_free(&t->places);
 	saved_free(&t->saved);
 	folder_free(&t->folder);

@@ -18,7 +18,7 @@
  * So often is asked for what no descriptor tells (see folder.h): of the files' folder another may be in
  * place.  Who arrives meanwhile has the limits of the one before.
  */
-#define TENANTS_CHECK_MS	10000
+#define TENANTS_CHECK_MS	60000
 /*
  * So long what the files said holds when their folder is gone: who replaces it moves it away
  * first, and nobody is to be without limits meanwhile.  Not what went file by file before.
@@ -37,11 +37,16 @@ typedef int tenants_set(void *arg, const struct arax_limit *a);
 struct tenants *tenants_create(const char *folder, const char *mount, tenants_set *set, void *arg);
 /* Readable if there is something to look at; -1: never. */
 int tenants_fd(const struct tenants *t);
+/*
+ * Has POLLPRI, once, when something was mounted or unmounted, perhaps on the way to the files: then is
+ * tenants_event_paced() to be called; -1: never.
+ */
+int tenants_mounts_fd(const struct tenants *t);
 /* All that has appeared until now has its limits then, as the files are that the descriptor tells of. */
 void tenants_event(struct tenants *t);
 /*
  * The same, but a cgroup that comes and goes as fast as its owner can is not looked at each
- * time.  To be called again when the descriptor is readable, and after so many ms at the latest.
+ * time.  To be called again when a descriptor tells of something, and after so many ms at the latest.
  */
 int tenants_event_paced(struct tenants *t);
 /*

@@ -8,7 +8,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <time.h>
 
@@ -17,6 +19,11 @@
 #include "selftests/unit/be_test.h"
 
 #define TMPFS	0x01021994
+
+/* <sys/mount.h> has mount(), and this file a folder of that name. */
+#define MS_BIND		4096
+#define MS_REC		16384
+#define MS_PRIVATE	(1 << 18)
 
 static char top[64], files[96], mount[96], log_path[96];
 static struct tenants *t;
@@ -864,6 +871,50 @@ START_TEST(link_leads_through_another_folder)
 }
 END_TEST
 
+static bool told_of_mounts(void)
+{
+	struct pollfd fd = { .fd = tenants_mounts_fd(t), .events = POLLPRI };
+
+	return poll(&fd, 1, 0) == 1;
+}
+
+/* No watch tells of that, and who looks now and then would see it late. */
+START_TEST(mount_over_the_folder)
+{
+	const char *shm = "/dev/shm";
+
+	if (unshare(CLONE_NEWNS) || syscall(SYS_mount, NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL)) {
+		be_skip("mount_over_the_folder", "no file system can be mounted");
+		return;
+	}
+	make("/a");
+	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
+	create();
+	expect("/a 1=5;");
+	ck_assert(!told_of_mounts());
+	ck_assert_int_eq(syscall(SYS_mount, "none", files, "tmpfs", 0, "mode=755"), 0);
+	be_write(files, "1.conf", "tenant /a { tasks.max = 6 }\n");
+	ck_assert(!told());
+	ck_assert(told_of_mounts());
+	ck_assert_int_eq(tenants_event_paced(t), TENANTS_CHECK_MS);
+	expect("/a 1=6;");
+	/* Once, or araxd would look all the time. */
+	ck_assert(!told_of_mounts());
+	set_folder("tenant /a { tasks.max = 7 }\n");
+	expect("/a 1=7;");
+	ck_assert_int_eq(syscall(SYS_umount2, files, 0), 0);
+	ck_assert(told_of_mounts());
+	ck_assert_int_eq(tenants_event_paced(t), TENANTS_CHECK_MS);
+	expect("/a 1=5;");
+	/* Elsewhere. */
+	ck_assert_int_eq(syscall(SYS_mount, shm, shm, NULL, MS_BIND, NULL), 0);
+	ck_assert(told_of_mounts());
+	ck_assert_int_eq(tenants_event_paced(t), TENANTS_CHECK_MS);
+	ck_assert_int_eq(syscall(SYS_umount2, shm, 0), 0);
+	expect("");
+}
+END_TEST
+
 static void *look_now_and_then(void *arg)
 {
 	tenants_event_paced(t);
@@ -958,6 +1009,7 @@ int main(void)
 	tcase_add_test(tc, folder_above_is_replaced);
 	tcase_add_loop_test(tc, link_above_leads_elsewhere, 0, 3);
 	tcase_add_test(tc, link_leads_through_another_folder);
+	tcase_add_test(tc, mount_over_the_folder);
 	tcase_add_loop_test(tc, folder_hangs, 0, 2);
 	tcase_add_test(tc, two_threads);
 	suite_add_tcase(suite, tc);
