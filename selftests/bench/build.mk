@@ -5,7 +5,7 @@
 #   make bench          all over the broker, seven over the module: build/bench/{table.txt,*.json,*.png}
 #   make bench-native   on this machine, over the broker
 #   make bench-guest    in a guest, over the module
-#   make docs-plots     docs/plots/*.svg from the last one's build/bench/*.json
+#   make docs-figures   the table of docs/benchmarks.md and docs/plots/*.svg from the last one's build/bench/*.json
 #   make bench-smoke    that each bench runs and says what it should; times nothing
 
 BENCH_SRCS := $(sort $(filter-out %_micro.c,$(wildcard selftests/bench/*.c)))
@@ -116,11 +116,11 @@ bench-report: bench-native bench-guest
 BENCH_TARGETS += bench-native bench-guest bench-report
 
 # By hand: what is in the documentation stays until somebody measures anew, and says where.
-docs-plots:
-	$(Q)selftests/bench/docs-plots.sh $(BENCH_OUT) docs/plots
+docs-figures:
+	$(Q)selftests/bench/docs-figures.sh $(BENCH_OUT) docs
 
 bench-smoke: $(BENCH_FILES) $(B)/bin/araxd $(B)/bin/arax
 	@scripts/tally run bench/smoke selftests/bench/run.sh smoke
 ALONE_TARGETS += bench-smoke
 
-.PHONY: bench-native bench-guest bench-report bench-smoke docs-plots
+.PHONY: bench-native bench-guest bench-report bench-smoke docs-figures

@@ -212,13 +212,26 @@ smoke() {
 		done
 		! grep -i 'valid points' "$work/err" || rc=1
 		check 'so have the plots' "$rc"
-		mkdir "$work/svg"
+		mkdir "$work/docs"
+		printf '%s\n' before '<!-- figures: begin -->' old '<!-- figures: end -->' after >"$work/docs/benchmarks.md"
 		rc=0
-		"$top/selftests/bench/docs-plots.sh" "$work/report" "$work/svg" >"$work/out" 2>"$work/err" || rc=$?
+		"$top/selftests/bench/docs-figures.sh" "$work/report" "$work/docs" >"$work/out" 2>"$work/err" || rc=$?
 		for name in elastic simscale grcuda-sim cholesky-sim; do
-			grep -q '</svg>' "$work/svg/$name.svg" || rc=1
+			grep -q '</svg>' "$work/docs/plots/$name.svg" || rc=1
+			grep -q "^| $name | - | .* |\$" "$work/docs/benchmarks.md" || rc=1
 		done
-		check 'and those of the documentation' "$rc"
+		[ "$(grep -v '^|' "$work/docs/benchmarks.md" | tr '\n' ,)" = \
+			'before,<!-- figures: begin -->,<!-- figures: end -->,after,' ] || rc=1
+		cp "$work/docs/benchmarks.md" "$work/page"
+		"$top/selftests/bench/docs-figures.sh" "$work/report" "$work/docs" >>"$work/out" 2>>"$work/err" || rc=1
+		cmp -s "$work/page" "$work/docs/benchmarks.md" || rc=1
+		check 'and those of the documentation, with its table' "$rc"
+		echo 'no lines for it' >"$work/docs/benchmarks.md"
+		rc=1
+		"$top/selftests/bench/docs-figures.sh" "$work/report" "$work/docs" >"$work/out" 2>"$work/err" || rc=$((2 - $?))
+		grep -q 'wants one line' "$work/err" || rc=1
+		grep -q '^no lines' "$work/docs/benchmarks.md" || rc=1
+		check 'a page that has no place for it stays as it is' "$rc"
 		# None of them has a floor or rounds.
 		mkdir "$work/bare"
 		echo '{"name": "core"}' >"$work/bare/core.json"

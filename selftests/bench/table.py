@@ -8,6 +8,7 @@ import statistics
 import sys
 
 USAGE = """usage: table.py table FOLDER      table.txt and *.dat from FOLDER/{broker,kernel}-*.json
+       table.py bars FOLDER       of the same, what has a bar, as a table for the documentation
        table.py check NAME FILE  whether FILE has all that bench NAME should say"""
 
 FIELDS = {
@@ -57,6 +58,7 @@ MORE_LISTS = {
 # What is judged of them, where there are any, as it is on cores.
 CPU_WORST = "beside synchronous, worst"
 OPENCL_WORST = f"OpenCL, {CPU_WORST}"
+NO_LINK = ("cholesky-sim", "elastic", "graph", "grcuda-sim", "simscale")
 # Who runs the same beside Arax, unless "skipped" or a note says why not.
 CHOLESKY_PEERS = {"starpu": "skipped", "openmp": "note_openmp", "sequential": "note_openmp"}
 
@@ -212,15 +214,36 @@ def columns(folder):
                 f.write(f'{e["direct_us"]} {e["efficiency"]}\n')
 
 
-def table(folder):
-    rows = [("bench", "link", "figure", "ratio", "value", "p99", "floor", "unit", "bar")]
-    parts, rounds = [], []
+def results(folder):
     for name in sorted(os.listdir(folder)):
         # Others are of the parts' own benches (core.json, sched.json, memory.json).
         if not name.endswith(".json") or not name.startswith(("broker-", "kernel-")):
             continue
         with open(os.path.join(folder, name), encoding="utf-8") as f:
-            o = json.load(f)
+            yield json.load(f)
+
+
+def bars(folder):
+    print("| bench | link | figure | value | p99 | floor | ratio | bar |")
+    print("|---|---|---|---|---|---|---|---|")
+    for o in results(folder):
+        # By virtual time, or the daemon's graph alone: none is in between.
+        link = "-" if o["name"] in NO_LINK else o["link"]
+        for part in o["parts"]:
+            if part["bar_of"] == "none":
+                continue
+            unit, floor, p99 = part["unit"], part["floor"], part["p99"]
+            cells = (o["name"], link, part["name"], f"{figure(part['value'])} {unit}",
+                     figure(p99) if p99 else "-", figure(floor) if floor else "-",
+                     f"{part['ratio']:.4g}" if floor else "-",
+                     verdict(part).replace("MISSED", "**missed**"))
+            print(f"| {' | '.join(cells)} |")
+
+
+def table(folder):
+    rows = [("bench", "link", "figure", "ratio", "value", "p99", "floor", "unit", "bar")]
+    parts, rounds = [], []
+    for o in results(folder):
         for part in o["parts"]:
             rows.append((o["name"], o["link"], part["name"],
                          f"{part['ratio']:.2f}" if part["floor"] else "-", figure(part["value"]),
@@ -258,6 +281,9 @@ def main():
         return 0
     if len(sys.argv) == 3 and sys.argv[1] == "table":
         table(sys.argv[2])
+        return 0
+    if len(sys.argv) == 3 and sys.argv[1] == "bars":
+        bars(sys.argv[2])
         return 0
     if len(sys.argv) == 4 and sys.argv[1] == "check":
         error = check(sys.argv[2], sys.argv[3])
