@@ -31,7 +31,7 @@ CHECK_TARGETS += check-core-plain check-core-asan check-core-tsan check-core-lay
 QUICK_TARGETS += check-core-asan
 .PHONY: check-core-plain check-core-asan check-core-tsan check-core-layout
 
-# Fuzzers, by clang's own instrumentation: a share of ten seconds each in
+# Fuzzers, by clang's own instrumentation: a share of some seconds each in
 # `make test`, FUZZ_SECONDS in `make fuzz`.
 CORE_FUZZERS := core_calls core_ring
 $(foreach f,$(CORE_FUZZERS),$(call program,$(B)/fuzz/$(f),fuzz,selftests/fuzz/$(f).c \

@@ -210,7 +210,7 @@ static void mixes(json_t *result, int count)
 
 json_t *bench_elastic(const struct options *o)
 {
-	json_t *result = result_new("elastic", o->link), *rows = json_array();
+	json_t *result = result_new("elastic", "none"), *rows = json_array();
 
 	staggered(result, rows, 4);
 	staggered(result, rows, 8);

@@ -310,7 +310,7 @@ static void stream(json_t *result, double seconds)
 
 json_t *bench_graph(const struct options *o)
 {
-	json_t *result = result_new("graph", o->link), *rows = json_array();
+	json_t *result = result_new("graph", "none"), *rows = json_array();
 	static struct window w[NR_CASES];
 	double each = o->seconds / (double)(o->rounds * (NR_CASES + 3)), peer[ROUNDS_MAX];
 	size_t i, r, rounds = (size_t)o->rounds;

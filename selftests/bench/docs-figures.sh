@@ -10,7 +10,7 @@ usage() {
 usage: selftests/bench/docs-figures.sh FROM TO
 
 Draws FROM/{broker,kernel}-*.json (build/bench) as TO/plots/NAME.svg (TO: docs), those
-of single benches alone, and puts what has a bar into TO/benchmarks.md, between its two
+of single benches alone, and puts all figures into TO/benchmarks.md, between its two
 lines for that.  A bench that was left out keeps the plot that it has, but not its figures.
 END
 }
@@ -36,6 +36,6 @@ if [ "$(grep -c "^$begin" "$page")" != 1 ] || [ "$(grep -c "^$end" "$page")" != 
 	echo "docs-figures: $page wants one line \"$begin\" and one \"$end\"" >&2
 	exit 1
 fi
-"$here/table.py" bars "$work" >"$work/bars"
-sed -e "/^$begin/r $work/bars" -e "/^$begin/,/^$end/{/^$begin/b;/^$end/b;d}" "$page" >"$work/page"
+"$here/table.py" docs "$work" >"$work/tables"
+sed -e "/^$begin/r $work/tables" -e "/^$begin/,/^$end/{/^$begin/b;/^$end/b;d}" "$page" >"$work/page"
 cat "$work/page" >"$page"

@@ -25,6 +25,12 @@ static json_t *number(double v)
 	return json_real(round(v * scale) / scale);
 }
 
+/* What there is none of, or wasn't measured. */
+static json_t *known(double v)
+{
+	return v == 0 || !isfinite(v) ? json_null() : number(v);
+}
+
 void part_measured(struct part *p, const struct measure *value, const struct measure *floor)
 {
 	size_t i;
@@ -110,9 +116,9 @@ void result_part(json_t *result, const struct part *p)
 		met = 0;
 	json_object_set_new(o, "unit", json_string(p->unit));
 	json_object_set_new(o, "value", number(p->value));
-	json_object_set_new(o, "p99", number(p->p99));
-	json_object_set_new(o, "floor", number(p->floor));
-	json_object_set_new(o, "ratio", number(ratio));
+	json_object_set_new(o, "p99", known(p->p99));
+	json_object_set_new(o, "floor", known(p->floor));
+	json_object_set_new(o, "ratio", known(ratio));
 	json_object_set_new(o, "bar", p->of == BAR_NONE ? json_null() : number(p->bar));
 	json_object_set_new(o, "bar_of", json_string(bar_names[p->of]));
 	json_object_set_new(o, "bar_is", json_string(p->at_least ? "at least" : "at most"));

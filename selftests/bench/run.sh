@@ -220,7 +220,7 @@ smoke() {
 			grep -q '</svg>' "$work/docs/plots/$name.svg" || rc=1
 			grep -q "^| $name | - | .* |\$" "$work/docs/benchmarks.md" || rc=1
 		done
-		[ "$(grep -v '^|' "$work/docs/benchmarks.md" | tr '\n' ,)" = \
+		[ "$(grep -v '^|\|^$\|details>' "$work/docs/benchmarks.md" | tr '\n' ,)" = \
 			'before,<!-- figures: begin -->,<!-- figures: end -->,after,' ] || rc=1
 		cp "$work/docs/benchmarks.md" "$work/page"
 		"$top/selftests/bench/docs-figures.sh" "$work/report" "$work/docs" >>"$work/out" 2>>"$work/err" || rc=1

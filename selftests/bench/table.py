@@ -8,12 +8,12 @@ import statistics
 import sys
 
 USAGE = """usage: table.py table FOLDER      table.txt and *.dat from FOLDER/{broker,kernel}-*.json
-       table.py bars FOLDER       of the same, what has a bar, as a table for the documentation
+       table.py docs FOLDER       the same for the documentation, what has a bar first
        table.py check NAME FILE  whether FILE has all that bench NAME should say"""
 
 FIELDS = {
-    "name": str, "link": str, "value": float, "unit": str, "p99": float,
-    "floor": float, "ratio": float, "peers": dict, "bar_of": str,
+    "name": str, "link": str, "value": float, "unit": str, "p99": (float, type(None)),
+    "floor": (float, type(None)), "ratio": (float, type(None)), "peers": dict, "bar_of": str,
     "parts": list, "machine": dict,
 }
 PARTS = {"floors": 1, "null": 3, "depth": 1, "sleep": 4, "handover": 4, "access": 7, "stream": 1, "starpu": 2,
@@ -58,7 +58,6 @@ MORE_LISTS = {
 # What is judged of them, where there are any, as it is on cores.
 CPU_WORST = "beside synchronous, worst"
 OPENCL_WORST = f"OpenCL, {CPU_WORST}"
-NO_LINK = ("cholesky-sim", "elastic", "graph", "grcuda-sim", "simscale")
 # Who runs the same beside Arax, unless "skipped" or a note says why not.
 CHOLESKY_PEERS = {"starpu": "skipped", "openmp": "note_openmp", "sequential": "note_openmp"}
 
@@ -70,8 +69,8 @@ def check(name, path):
     if o.get("name") == name and o.get("parts") == [] and o.get("skipped"):
         return None if o.get("met", True) is None else f"met: {o.get('met')!r} of what was left out"
     for field, kind in FIELDS.items():
-        if not isinstance(o.get(field), kind):
-            return f"{field}: {o.get(field)!r} is no {kind.__name__}"
+        if field not in o or not isinstance(o[field], kind):
+            return f"{field}: {o.get(field, 'nothing')!r} is no {getattr(kind, '__name__', 'number, nor null')}"
     if "bar" not in o:
         return "no bar"
     if o["name"] != name:
@@ -101,12 +100,16 @@ def check(name, path):
         idle = part["name"] == "idle"
         if part["value"] < 0 or (part["value"] == 0 and not idle):
             return f"part {part['name']}: value {part['value']}"
+        if 0 in (part["p99"], part["floor"], part["ratio"]) or (part["floor"] is None) != (part["ratio"] is None):
+            return f"part {part['name']}: what is not known is null"
         if part["floor"] and abs(part["ratio"] - part["value"] / part["floor"]) > 0.01 * part["ratio"]:
             return f"part {part['name']}: the ratio is not value over floor"
     return None
 
 
 def figure(v):
+    if v is None:
+        return "-"
     return f"{v:,.0f}" if v >= 1000 else f"{v:.3g}"
 
 
@@ -223,21 +226,30 @@ def results(folder):
             yield json.load(f)
 
 
-def bars(folder):
-    print("| bench | link | figure | value | p99 | floor | ratio | bar |")
-    print("|---|---|---|---|---|---|---|---|")
-    for o in results(folder):
-        # By virtual time, or the daemon's graph alone: none is in between.
-        link = "-" if o["name"] in NO_LINK else o["link"]
-        for part in o["parts"]:
-            if part["bar_of"] == "none":
-                continue
-            unit, floor, p99 = part["unit"], part["floor"], part["p99"]
-            cells = (o["name"], link, part["name"], f"{figure(part['value'])} {unit}",
-                     figure(p99) if p99 else "-", figure(floor) if floor else "-",
-                     f"{part['ratio']:.4g}" if floor else "-",
-                     verdict(part).replace("MISSED", "**missed**"))
-            print(f"| {' | '.join(cells)} |")
+def cells(o, part):
+    floor = part["floor"]
+    return (o["name"], o["link"].replace("none", "-"), part["name"], f"{figure(part['value'])} {part['unit']}",
+            figure(part["p99"]), figure(floor), f"{part['ratio']:.4g}" if floor else "-")
+
+
+def markdown(*rows):
+    print("\n".join(f"| {' | '.join(r)} |" for r in rows))
+
+
+def docs(folder):
+    """What has a bar, and folded what has none, and the peers."""
+    head, all_of = ("bench", "link", "figure", "value", "p99", "floor", "ratio"), list(results(folder))
+    parts = [(o, part) for o in all_of for part in o["parts"]]
+    markdown((*head, "bar"), ["---"] * 8, *[
+        (*cells(o, part), verdict(part).replace("MISSED", "**missed**"))
+        for o, part in parts if part["bar_of"] != "none"])
+    print("\n<details><summary>What has no bar: curves, programs and sizes one by one, the kernel link, ...</summary>\n")
+    markdown(head, ["---"] * 7, *[cells(o, part) for o, part in parts if part["bar_of"] == "none"])
+    print("\n</details>\n<details><summary>Peers, and what else was measured beside them</summary>\n")
+    markdown(("bench", "link", "peer", "value"), ["---"] * 4, *[
+        (o["name"], o["link"].replace("none", "-"), peer, figure(value))
+        for o in all_of for peer, value in o["peers"].items()])
+    print("\n</details>")
 
 
 def table(folder):
@@ -247,7 +259,7 @@ def table(folder):
         for part in o["parts"]:
             rows.append((o["name"], o["link"], part["name"],
                          f"{part['ratio']:.2f}" if part["floor"] else "-", figure(part["value"]),
-                         figure(part["p99"]), figure(part["floor"]) if part["floor"] else "-",
+                         figure(part["p99"]), figure(part["floor"]),
                          part["unit"], verdict(part)))
             label = f"{o['name']}: {part['name']} ({o['link']})"
             if part["floor"] and part["bar_of"] == "ratio":
@@ -282,8 +294,8 @@ def main():
     if len(sys.argv) == 3 and sys.argv[1] == "table":
         table(sys.argv[2])
         return 0
-    if len(sys.argv) == 3 and sys.argv[1] == "bars":
-        bars(sys.argv[2])
+    if len(sys.argv) == 3 and sys.argv[1] == "docs":
+        docs(sys.argv[2])
         return 0
     if len(sys.argv) == 4 and sys.argv[1] == "check":
         error = check(sys.argv[2], sys.argv[3])
