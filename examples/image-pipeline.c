@@ -160,6 +160,7 @@ int main(int argc, char **argv)
 		{ "repeat", required_argument, NULL, 'n' },
 		{ "report", required_argument, NULL, 'r' },
 		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
 		{ 0 }
 	};
 	struct pipeline p = { 0 };
@@ -172,6 +173,8 @@ int main(int argc, char **argv)
 			repeat = atoi(optarg);
 		else if (c == 'r')
 			report = optarg;
+		else if (c == 'V')
+			return printf("image-pipeline %s\n", ARAX_VERSION) < 0;
 		else
 			return usage(c == 'h' ? 0 : 2);
 	}

@@ -101,6 +101,7 @@ int main(int argc, char **argv)
 		{ "kernel", required_argument, NULL, 'k' },
 		{ "report", required_argument, NULL, 'r' },
 		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
 		{ 0 }
 	};
 	const char *image = NULL, *report = NULL;
@@ -123,6 +124,8 @@ int main(int argc, char **argv)
 		case 'r':
 			report = optarg;
 			break;
+		case 'V':
+			return printf("montecarlo %s\n", ARAX_VERSION) < 0;
 		default:
 			return usage(c == 'h' ? 0 : 2);
 		}

@@ -311,6 +311,7 @@ int main(int argc, char **argv)
 		{ "tile", required_argument, NULL, 't' },
 		{ "report", required_argument, NULL, 'r' },
 		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
 		{ 0 }
 	};
 	struct system s = { .order = 2048, .tile = 256 };
@@ -330,6 +331,8 @@ int main(int argc, char **argv)
 		case 'r':
 			report = optarg;
 			break;
+		case 'V':
+			return printf("solve %s\n", ARAX_VERSION) < 0;
 		default:
 			return usage(c == 'h' ? 0 : 2);
 		}

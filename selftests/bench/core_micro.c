@@ -174,6 +174,8 @@ int main(int argc, char **argv)
 	if (argc > 1 && !json) {
 		bool help = !strcmp(argv[1], "--help");
 
+		if (!strcmp(argv[1], "--version"))
+			return printf("%s %s\n", argv[0], ARAX_VERSION) < 0;
 		fprintf(help ? stdout : stderr, "usage: %s [--json]\n", argv[0]);
 		return help ? 0 : 2;
 	}

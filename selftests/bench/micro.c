@@ -27,6 +27,7 @@ int micro_run(int argc, char **argv, void (*measure)(void))
 		{ "json", no_argument, NULL, 'j' },
 		{ "seconds", required_argument, NULL, 's' },
 		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
 		{ 0 },
 	};
 	int c;
@@ -39,8 +40,11 @@ int micro_run(int argc, char **argv, void (*measure)(void))
 		case 's':
 			micro_budget_s = atof(optarg);
 			break;
+		case 'V':
+			printf("%s %s\n", argv[0], ARAX_VERSION);
+			return 0;
 		default:
-			printf("usage: %s [--json] [--seconds N]\n", argv[0]);
+			fprintf(c == 'h' ? stdout : stderr, "usage: %s [--json] [--seconds N]\n", argv[0]);
 			return c == 'h' ? 0 : 2;
 		}
 	}
