@@ -177,6 +177,9 @@ struct arax_backend_kernel {
  *		@follows said so, and of launches that have not been reported
  * @alone:	out, 0 before, with -ENODEV: not 0: from its start on no other launch was on the device,
  *		so that it may be why that was lost
+ * @declined:	out, 0 before, with an error: not 0: nothing was done, as this device takes no such launch
+ *		(its geometry is too large, a range not as it wants them); another one may.  Who runs
+ *		it by submit() answers -EAGAIN, so that it is run()
  * @program, @due_ns: of those of one program that wait for the device the one that is due first had
  *		better begin first.  Programs go in the order in which they come: which of them is
  *		next has been decided.  0, 0: nothing is said
@@ -195,7 +198,7 @@ struct arax_backend_run {
 	uint32_t program;
 	uint64_t due_ns;
 	uint32_t alone;
-	uint32_t reserved;
+	uint32_t declined;
 };
 
 /* Launches on a lane that were submitted and have not ended, see @wait below. */
@@ -255,7 +258,8 @@ struct arax_backend_gauges {
  *		-ENOENT: no such symbol
  * @run:	run a launch to its end, on the caller's thread or waiting for
  *		others; the kernel's negative errno is passed on.  -EOPNOTSUPP, as of @submit:
- *		nothing was done, and the kernel's next implementation may be tried
+ *		nothing was done, and the kernel's next implementation may be tried.  What this
+ *		device alone can't take, see @declined of the run, another one may
  *
  * Optional, NULL if absent:
  * @longname, @version: for people

@@ -619,8 +619,8 @@ static bool moves(struct run *run)
 }
 
 /*
- * A launch that the libraries which are all that its device has for it don't take.  Whether another
- * device is to try, which it does once at most.
+ * A launch that its device doesn't take, or the libraries which are all that it has for it.  Whether
+ * another one is to try, which it does once at most.
  */
 static bool is_passed_on(struct run *run)
 {
@@ -672,7 +672,7 @@ static __attribute__((cold)) bool goes_elsewhere(struct run *run, int *result)
 
 	if (*result == -ENODEV && !run->lone)
 		elsewhere = moves(run);
-	else if (*result == -EOPNOTSUPP && run->rt.declined)
+	else if (run->rt.declined)
 		elsewhere = is_passed_on(run);
 	if (!elsewhere)
 		return false;

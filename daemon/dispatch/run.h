@@ -94,7 +94,7 @@ static inline uint64_t run_deadline_ns(const struct graph_node *node)
 /* A launch that ends with @result had not begun: all bytes are as they were. */
 static inline bool run_did_nothing(const struct run *run, int result)
 {
-	return (run->rt.declined && result == -EOPNOTSUPP) ||
+	return (run->rt.declined && result) ||
 	       (run->rt.late && result == -ETIMEDOUT) || run->rt.skipped;
 }
 

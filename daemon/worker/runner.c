@@ -215,6 +215,8 @@ static inline int run_here(struct runner *r, const struct runner_task *t, uint32
 		err = device_run(r->dev, &run);
 		if (__builtin_expect(err == -EOPNOTSUPP, 0))
 			err = run_other(r, t->kernel, &run, run_device, out);
+		if (__builtin_expect(err && run.declined && out, 0))
+			out->declined = true;
 	}
 	if (out) {
 		out->device_ns = run.device_ns;

@@ -147,8 +147,9 @@ enum runner_want { RUNNER_WANT_NOTHING, RUNNER_WANT_WAY, RUNNER_WANT_END };
  * @before:	the lane's: what one of those has ended with behind which the device has it
  * @skipped:	out: one of them has not, so it did nothing; @result is -ECANCELED
  * @alone:	out, with -ENODEV: the device was lost while it ran nothing else
- * @declined:	out, with -EOPNOTSUPP: by a function, the last implementation that there is here, so
- *		nothing has been done.  The caller's to clear
+ * @declined:	out, with an error: by the device, which takes no such launch, or, with -EOPNOTSUPP, by a
+ *		function, the last implementation that there is here: so nothing has been done.  The
+ *		caller's to clear
  * @late:	out, with -ETIMEDOUT: its deadline had passed before it began, so nothing has been
  *		done.  The caller's to clear
  * @unpaid_ns:	added to: what its worker has used of a lane's time since its last launch, as it had

@@ -12,6 +12,7 @@ $(call program,$(SYSTEM)/shares,plain,$(SYSTEM_SRCS) selftests/system/shares.c,$
 $(call program,$(SYSTEM)/one-group,plain,$(SYSTEM_SRCS) selftests/system/one-group.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/planned,plain,$(SYSTEM_SRCS) selftests/system/planned.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/followers,plain,$(SYSTEM_SRCS) selftests/system/followers.c,$(SYSTEM_LIBS))
+$(call program,$(SYSTEM)/geometry,plain,$(SYSTEM_SRCS) selftests/system/geometry.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/reasons,plain,$(SYSTEM_SRCS) selftests/system/reasons.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/vendors,plain,$(SYSTEM_SRCS) selftests/system/vendors.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/own-opencl,plain,$(SYSTEM_SRCS) selftests/system/own-opencl.c daemon/worker/mounts.c,$(SYSTEM_LIBS))
@@ -23,7 +24,7 @@ $(call program,$(SYSTEM)/told,plain,selftests/system/told.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/first-context,plain,selftests/system/first-context.c,$(SYSTEM_LIBS))
 $(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/device-loss $(SYSTEM)/one-group $(SYSTEM)/huge-pages \
 	$(SYSTEM)/coherent $(SYSTEM)/first-context $(SYSTEM)/followers $(SYSTEM)/own-opencl $(SYSTEM)/stand-aside \
-	$(SYSTEM)/many-mapped $(SYSTEM)/planned $(SYSTEM)/reasons $(SYSTEM)/shares $(SYSTEM)/told $(SYSTEM)/vendors: $(B)/lib/libarax.so.$(VERSION)
+	$(SYSTEM)/geometry $(SYSTEM)/many-mapped $(SYSTEM)/planned $(SYSTEM)/reasons $(SYSTEM)/shares $(SYSTEM)/told $(SYSTEM)/vendors: $(B)/lib/libarax.so.$(VERSION)
 
 $(SYSTEM)/kernels/systest.so: $(call objs,plain,selftests/system/kernels/systest.c)
 	@mkdir -p $(@D)
@@ -126,7 +127,7 @@ test-install: $$(BUILT)
 TEST_TARGETS += test-install
 .PHONY: test-install
 
-test-kinds: $$(BUILT) $(BAD_ICD)
+test-kinds: $$(BUILT) $(BAD_ICD) $(SYSTEM)/geometry
 	@scripts/tally run system/kinds selftests/system/kinds.sh
 TEST_TARGETS += test-kinds
 .PHONY: test-kinds
@@ -141,7 +142,7 @@ test-xrt: default $(SYSTEM)/xrt $(SYSTEM)/four-times $(XRT_TEST)
 ALONE_TARGETS += test-xrt
 .PHONY: test-xrt
 
-test-gpu: default $(SYSTEM)/four-times $(patsubst %,$(B)/test/plain/lib%-emulated.so,$(EMULATED) $(EMULATED_NVML))
+test-gpu: default $(SYSTEM)/four-times $(SYSTEM)/geometry $(patsubst %,$(B)/test/plain/lib%-emulated.so,$(EMULATED) $(EMULATED_NVML))
 	@scripts/tally run system/gpu selftests/system/gpu-emulated.sh
 ALONE_TARGETS += test-gpu
 .PHONY: test-gpu

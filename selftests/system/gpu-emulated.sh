@@ -278,6 +278,12 @@ try() {
 	fi
 }
 
+# geometry MIXED ALONE: work-groups that a GPU doesn't take, where a processor is and where none is
+geometry() {
+	"$arax" run --config "$work/$1.conf" --kernels build/lib/arax/kernels "$tests/geometry" \
+		goes_where_it_can_run && on "$2" "$tests/geometry" ends_with_the_reason
+}
+
 # with_kernels "KIND: NAME" TEST: on the driver in software, where arax-std has kernels for it
 with_kernels() {
 	local kind=${1%%:*}
@@ -298,6 +304,8 @@ for kind in cuda hip; do
 		for apart_is in no yes auto; do
 			echo "cpu { enable = false } backend \"$kind\" { options = { \"library=$driver\", \"apart=$apart_is\" } }" \
 				>"$work/$kind-$apart_is.conf"
+			echo "sched { policy = \"rr\" } backend \"$kind\" { options = { \"library=$driver\", \"apart=$apart_is\" } }" \
+				>"$work/$kind-mixed-$apart_is.conf"
 		done
 		mv "$work/$kind-no.conf" "$work/$kind-emulated.conf"
 		try "$kind-emulated" "$kind"
@@ -312,6 +320,9 @@ for kind in cuda hip; do
 		with_kernels "$kind: a device whose kernels always fault is given up" given_up_apart
 		with_kernels "$kind: without arax-device it is lost" no_helper
 		if has_kernels "$kind"; then
+			check "$kind-emulated: work-groups that it doesn't take" \
+				geometry "$kind-mixed-no" "$kind-emulated"
+			check "$kind-emulated: so it is where it is apart" geometry "$kind-mixed-yes" "$kind-yes"
 			check "$kind-emulated: quickstart where it is apart from the start on" quickstart "$kind-yes"
 			check "$kind-emulated: a kernel that faults there" faults_there "$kind-yes"
 			check "$kind-emulated: one that ends the process of its device" aborts "$kind-yes"

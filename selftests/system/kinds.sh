@@ -86,6 +86,21 @@ montecarlo() {
 }
 check "montecarlo: the same digits" montecarlo
 
+# What one kind doesn't take another one does, wherever a task is tried first.
+geometry() {
+	cat >"$work/geometry.conf" <<END
+sched { policy = "rr" }
+backend "opencl" { options = { "zero-copy=$1" } }
+END
+	on "$2" --config "$work/geometry.conf" build/selftests/system/geometry "$3"
+}
+for zero_copy in auto no; do
+	check "work-groups that OpenCL doesn't take go to the processor (zero-copy=$zero_copy)" \
+		geometry "$zero_copy" cpu,opencl goes_where_it_can_run
+	check "where there is none the task ends with the reason (zero-copy=$zero_copy)" \
+		geometry "$zero_copy" opencl ends_with_the_reason
+done
+
 # Nothing could end it, on any kind.
 too_many() {
 	local kind

@@ -851,13 +851,16 @@ START_TEST(told_why)
 	fill(&j, trap, 1, 1, 1000, &r, 1, &fine, 4);
 	for (int i = 0; i < 2; i++) {
 		reason_forget();
+		j.run.declined = 0;
 		ck_assert_int_eq(ops->run(dev, &j.run), -EINVAL);
+		ck_assert(j.run.declined);
 		assert_told("block of 1000 threads: this kernel takes 512 on this device");
-		ck_assert_int_eq(ops->submit(dev, &j.run, 3), -EINVAL);
+		ck_assert_int_eq(ops->submit(dev, &j.run, 3), -EAGAIN);
 		assert_told("block of 1000 threads: this kernel takes 512 on this device");
 	}
 	fill(&j, trap, 1, 1, 1, &r, 1, &fine, 4);
 	ck_assert_int_eq(ops->run(dev, &j.run), 0);
+	ck_assert(!j.run.declined);
 	ck_assert_str_eq(reason_text, "");
 	fill(&j, trap, 1, 1, 1, &r, 1, &bad, 4);
 	err = ops->submit(dev, &j.run, 4);

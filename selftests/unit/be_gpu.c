@@ -497,9 +497,11 @@ START_TEST(geometry)
 					seen += out[i] == x + 100 * y + 10000 * z;
 	ck_assert_uint_eq(seen, 120);
 	ck_assert_uint_gt(j.run.device_ns, 0);
+	ck_assert(!j.run.declined);
 	take_log();
 	j.l.block[0] = 2048;			/* the device's 1024 */
 	ck_assert_int_eq(ops->run(dev, &j.run), -EINVAL);
+	ck_assert(j.run.declined);
 	assert_logged("geometry: of grid 5, block 2048 in dimension 0: this device takes 2147483647 and 1024");
 	j.l.block[0] = 257;			/* twice that is above the kernel's 512 */
 	ck_assert_int_eq(ops->run(dev, &j.run), -EINVAL);
@@ -706,8 +708,12 @@ START_TEST(submitted)
 	ck_assert_int_eq(ops->copy_out(dev, 0, x, a, 8), 0);
 	ck_assert_int_eq(x[0], ARAX_LANE_DEPTH);
 	ck_assert_int_eq(x[1], 11);
+	/* That it takes none like this is run()'s to say. */
 	j.l.block[0] = 0;
-	ck_assert_int_eq(ops->submit(dev, &j.run, 80), -EINVAL);
+	ck_assert_int_eq(ops->submit(dev, &j.run, 80), -EAGAIN);
+	j.run.declined = 0;
+	ck_assert_int_eq(ops->run(dev, &j.run), -EINVAL);
+	ck_assert(j.run.declined);
 	ops->kernel_unload(dev, gate);
 	ops->kernel_unload(dev, inc);
 	ops->free(dev, a);

@@ -217,6 +217,8 @@ static int run(void *dev, struct arax_backend_run *run)
 			run->device_ns = here.device_ns;
 		if (here.size >= offsetof(struct arax_backend_run, alone) + sizeof(here.alone))
 			run->alone = here.alone;
+		if (here.size >= offsetof(struct arax_backend_run, declined) + sizeof(here.declined))
+			run->declined = here.declined;
 	}
 	apart_leave(d, c);
 	return err;

@@ -54,7 +54,7 @@ static int put_launch(struct channel *c, enum apart_op op, const struct arax_bac
 int apart_run(struct apart_device *d, struct channel *c, struct arax_backend_run *run)
 {
 	int err = put_launch(c, APART_RUN, run);
-	bool one, fell, alone = false;
+	bool one, fell, alone = false, declined = false;
 	struct apart_began began;
 
 	if (!err) {
@@ -65,11 +65,14 @@ int apart_run(struct apart_device *d, struct channel *c, struct arax_backend_run
 		if (one)
 			pthread_mutex_unlock(&d->one);
 		alone = err == -ENODEV && (c->ended ? fell : !!c->slot->call.alone);
+		declined = err && !c->ended && c->slot->call.declined;
 	}
 	if (run->size >= offsetof(struct arax_backend_run, device_ns) + sizeof(run->device_ns))
 		run->device_ns = err ? 0 : c->slot->call.device_ns;
 	if (run->size >= offsetof(struct arax_backend_run, alone) + sizeof(run->alone))
 		run->alone = alone;
+	if (run->size >= offsetof(struct arax_backend_run, declined) + sizeof(run->declined))
+		run->declined = declined;
 	return err;
 }
 

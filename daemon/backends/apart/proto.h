@@ -50,7 +50,7 @@ enum apart_op {
 	APART_PLUGIN = 1, APART_CONFIG, APART_OPEN,
 	APART_KERNEL_LOAD,	/* @kernel, @fd, @flags; file, symbol, signature */
 	APART_KERNEL_UNLOAD,	/* @kernel */
-	APART_RUN,		/* @launch; out: @device_ns, @alone */
+	APART_RUN,		/* @launch; out: @device_ns, @alone, @declined */
 	APART_SUBMIT,		/* @launch, @cookie */
 	APART_WAIT,		/* @lane; out: @done[0] */
 	APART_POLL,		/* @nr, @ns; out: @done */
@@ -73,7 +73,7 @@ struct apart_call {
 	uint64_t cookie, ns, device_ns;
 	/* A launch. */
 	uint32_t grid[3], block[3];
-	uint32_t nr_ranges, arg_len, alone, after;
+	uint32_t nr_ranges, arg_len, alone, declined, after;
 	struct arax_backend_gauges gauges;
 	struct arax_backend_done done[APART_DONE];
 	struct arax_launch_range ranges[APART_RANGES];

@@ -330,6 +330,7 @@ static int serve_launch(struct slot *s, bool wait)
 	};
 	int err;
 
+	c->declined = 0;
 	if (!k || l.nr_ranges > APART_RANGES || l.arg_len > APART_ARGS)
 		return -EINVAL;
 	run.kernel = k->kernel;
@@ -337,6 +338,7 @@ static int serve_launch(struct slot *s, bool wait)
 	err = wait ? ops->run(dev, &run) : ops->submit(dev, &run, c->cookie);
 	c->device_ns = run.device_ns;
 	c->alone = run.alone;
+	c->declined = run.declined;
 	return err;
 }
 

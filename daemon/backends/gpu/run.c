@@ -38,6 +38,7 @@ struct launch {
 	const struct arax_launch *l;
 	uint64_t address[PARAMS_MAX], items[PARAMS_MAX];
 	uint64_t zero;
+	bool declined;
 	void *params[MAX_PARAMS];
 };
 
@@ -105,6 +106,7 @@ static int refuse(struct launch *x, const char *what, const char *fmt, ...)
 	vsnprintf(why, sizeof(why), fmt, ap);
 	va_end(ap);
 	tell(x->dev, x->k, what, why);
+	x->declined = true;
 	return -EINVAL;
 }
 
@@ -384,6 +386,7 @@ static int prepare(struct launch *x, struct gpu_device *d, const struct arax_bac
 	int err;
 
 	x->dev = d;
+	x->declined = false;
 	x->k = run->kernel;
 	x->lane = &d->lanes[run->lane % d->nr_lanes];
 	x->own = &x->lane->launches[(x->lane->first + x->lane->under_way) % ARAX_LANE_DEPTH];
@@ -410,7 +413,7 @@ static bool begin_alone(struct gpu_device *d)
 int gpu_run(struct gpu_device *d, struct arax_backend_run *run)
 {
 	uint64_t device_ns = 0;
-	bool alone, suspect = false;
+	bool alone, suspect = false, declined = false;
 	struct launch x;
 	int err;
 
@@ -418,6 +421,7 @@ int gpu_run(struct gpu_device *d, struct arax_backend_run *run)
 	err = gpu_enter(d);
 	if (!err) {
 		err = prepare(&x, d, run, 0);
+		declined = x.declined;
 		if (!err) {
 			err = start(&x, true);
 			if (!err)
@@ -434,6 +438,8 @@ int gpu_run(struct gpu_device *d, struct arax_backend_run *run)
 		run->device_ns = device_ns;
 	if (run->size >= offsetof(struct arax_backend_run, alone) + sizeof(run->alone))
 		run->alone = suspect;
+	if (run->size >= offsetof(struct arax_backend_run, declined) + sizeof(run->declined))
+		run->declined = declined;
 	return err;
 }
 
@@ -452,6 +458,8 @@ int gpu_submit(struct gpu_device *d, const struct arax_backend_run *run, uint64_
 		goto unlock;
 	err = may_come_after(lane, run->kernel, run_after(run)) ?
 	      prepare(&x, d, run, run_after(run)) : -EAGAIN;
+	if (err && err != -EAGAIN && x.declined)
+		err = -EAGAIN;
 	if (!err) {
 		err = start(&x, false);
 		/* An error alone can't say so: such a one has been submitted, and ends as lost. */

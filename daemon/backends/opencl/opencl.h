@@ -174,7 +174,7 @@ struct opencl_launch {
 	uintptr_t behind[ARAX_LANE_DEPTH];
 	uint32_t nr_behind;
 	cl_int error;
-	bool result_dirty, alone, suspect;
+	bool result_dirty, alone, suspect, declined;
 	uint32_t number;
 	struct opencl_device *dev;
 	struct opencl_kernel *k;

@@ -43,6 +43,7 @@ static int refuse(struct opencl_launch *x, const char *what, const char *fmt, ..
 	vsnprintf(why, sizeof(why), fmt, ap);
 	va_end(ap);
 	tell(x, what, why);
+	x->declined = true;
 	return -EINVAL;
 }
 
@@ -532,14 +533,15 @@ static int prepare(struct opencl_launch *x, bool *counts)
 	int err;
 
 	x->alone = false;
+	x->declined = false;
 	*counts = false;
-	err = x->k->program ? set_args(x) : find_buffers(x, mems);
+	err = x->k->program ? set_geometry(x) : find_buffers(x, mems);
+	if (!err && x->k->program)
+		err = set_args(x);
 	if (!err)
 		err = await_staged(x);
 	if (!err)
 		err = set_result(x);
-	if (!err && x->k->program)
-		err = set_geometry(x);
 	if (err)
 		return err;
 	count_begun(x);
@@ -660,7 +662,7 @@ static bool begin_alone(struct opencl_device *d)
 	return false;
 }
 
-static int run_it(struct opencl_device *d, const struct arax_backend_run *run, uint64_t *device_ns,
+static int run_it(struct opencl_device *d, struct arax_backend_run *run, uint64_t *device_ns,
 		  bool *suspect)
 {
 	struct opencl_launch *x;
@@ -671,6 +673,8 @@ static int run_it(struct opencl_device *d, const struct arax_backend_run *run, u
 	x = begin(d, run, &err);
 	if (err) {
 		*suspect = x->suspect;
+		if (run->size >= offsetof(struct arax_backend_run, declined) + sizeof(run->declined))
+			run->declined = x->declined;
 		return err;
 	}
 	err = end(x, cl.Finish(x->lane->queue), device_ns);
@@ -714,7 +718,7 @@ int opencl_submit(struct opencl_device *d, const struct arax_backend_run *run, u
 	x = begin(d, run, &err);
 	/* An error alone can't say so: such a one has been submitted, and ends as lost. */
 	if (err && !x->suspect)
-		return err;
+		return x->declined ? -EAGAIN : err;
 	x->cookie = cookie;
 	lane->under_way++;
 	/* A driver may else wait with it for more. */
