@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -42,6 +43,7 @@ int arax_buffer_create(struct arax *ax, uint64_t bytes, uint32_t flags,
 		.fd = -1,
 	};
 	char why[WHY_LEN];
+	struct sysinfo s;
 	struct buffer *b;
 	int ret;
 
@@ -67,6 +69,10 @@ int arax_buffer_create(struct arax *ax, uint64_t bytes, uint32_t flags,
 			return error_set(ret, "creating a buffer of %llu bytes: " ERROR_FILE_LIMIT,
 					 (unsigned long long)bytes,
 					 (unsigned long long)file_limit());
+		if (ret == -ENOMEM && !sysinfo(&s) && bytes / s.mem_unit > s.totalram)
+			return error_set(ret, "creating a buffer of %llu bytes: this machine has %llu bytes of memory in all",
+					 (unsigned long long)bytes,
+					 (unsigned long long)s.totalram * s.mem_unit);
 		if (ret == -EOPNOTSUPP && flags & ~ARAX_BUFFER_FLAGS)
 			return error_set(ret, "creating a buffer with flags 0x%x: want 0 or ARAX_BUFFER_EXPLICIT",
 					 flags);

@@ -692,9 +692,8 @@ static int broker_buffer_create(struct link *l, struct arax_buffer_create *a, vo
 
 	if (bytes < a->bytes)
 		return -ENOMEM;
+	/* A limit comes before what the machine has: whoever is told of that can do something. */
 	if (bytes >= LARGE_BUFFER) {
-		if (!may_be(bytes))
-			return -ENOMEM;
 		ret = ask_for_room(l, a);
 		if (ret)
 			return ret;

@@ -40,6 +40,7 @@ static bool odd_range(const struct graph_node *node, const struct kernel *k, cha
 static void by_kernel(const struct graph_node *node, const struct kernel *k, char *text)
 {
 	const struct arax_dispatch *d = &node->d;
+	bool rows = false;
 	size_t at;
 
 	snprintf(text, REASON_LEN, "kernel %s itself refuses grid %u x %u x %u, block %u x %u x %u or its arguments with ranges of",
@@ -49,9 +50,16 @@ static void by_kernel(const struct graph_node *node, const struct kernel *k, cha
 		at = strlen(text);
 		snprintf(text + at, REASON_LEN - at, "%s %llu", i ? "," : "",
 			 (unsigned long long)node->ranges[i].length * node->ranges[i].count);
+		if (node->ranges[i].count == 1)
+			continue;
+		rows = true;
+		at = strlen(text);
+		snprintf(text + at, REASON_LEN - at, " in %llu rows",
+			 (unsigned long long)node->ranges[i].count);
 	}
 	at = strlen(text);
-	snprintf(text + at, REASON_LEN - at, " bytes: one may be too short");
+	snprintf(text + at, REASON_LEN - at, " bytes: one may be too short%s",
+		 rows ? ", or in rows where the kernel takes one piece" : "");
 }
 
 void why_tell(struct link *l, const struct graph_node *node, const struct kernel *k,

@@ -67,6 +67,35 @@ TEST(a_range_that_is_too_short)
 	stack_close(&s);
 }
 
+TEST(a_range_in_rows)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *x = stack_buffer(&s, 8 * ITEMS), *y = stack_buffer(&s, 4 * ITEMS);
+	struct arax_range rows = arax_part(x, ARAX_IN, 0, 400);
+	struct arax_event e = { 0 };
+
+	rows.count = ITEMS / 100;
+	rows.stride = 800;
+	saxpy(&s, rows, arax_part(y, ARAX_INOUT, 0, 4 * ITEMS), ITEMS, arax_grid(4, 1, 1), &e);
+	if (the_device(&s).kind == ARAX_DEVICE_CPU)
+		ENDS(&e, -EINVAL, "ranges of 4000 in 10 rows, 4000 bytes: one may be too short, or in rows where the kernel takes one piece");
+	else
+		ENDS(&e, -EINVAL, "range", "0 is strided");
+	stack_close(&s);
+}
+
+TEST(a_buffer_beyond_the_machine)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *b;
+
+	if (stack_on_kernel(&s))
+		tap_skip("the module counts pages before it looks for them");
+	CHECK_EQ(arax_buffer_create(s.ax, (size_t)1 << 45, 0, &b), -EDQUOT);
+	CHECK(strstr(arax_error_text(), "memory.max"));
+	stack_close(&s);
+}
+
 TEST(a_range_off_its_type)
 {
 	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);

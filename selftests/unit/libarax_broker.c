@@ -654,6 +654,19 @@ START_TEST(large_buffers_are_asked_for)
 }
 END_TEST
 
+/* What can never be is refused by the limit first, of which one can have more. */
+START_TEST(more_than_the_machine_has)
+{
+	struct arax_buffer_create a = { .size = sizeof(a), .bytes = 1ull << 45, .fd = -1 };
+	void *data;
+
+	uninterrupted_bytes = 1 << 20;
+	refused = _i ? -EDQUOT : -EBADF;
+	ck_assert_int_eq(l->ops->buffer_create(l, &a, &data), _i ? -EDQUOT : -ENOMEM);
+	ck_assert_uint_eq(nr_memories, 0);
+}
+END_TEST
+
 /* A closed context's memory counts for a moment. */
 START_TEST(what_leaves_is_waited_for)
 {
@@ -797,6 +810,9 @@ int main(void)
 	tcase_add_test(t, no_descriptor_left);
 	tcase_add_test(t, too_many_descriptors);
 	tcase_add_loop_test(t, large_buffers_are_asked_for, 0, 3);
+#if __SIZEOF_POINTER__ == 8
+	tcase_add_loop_test(t, more_than_the_machine_has, 0, 2);
+#endif
 	tcase_add_test(t, what_leaves_is_waited_for);
 	tcase_add_loop_test(t, longer_than_a_file_may_be, 0, 2);
 	if (BE_CANCELS) {
