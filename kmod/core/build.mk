@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: MIT
+# SPDX-License-Identifier: GPL-2.0 OR MIT
 # The core as user space compiles it; the module's Kbuild lists the same files.
 CORE_SRCS := $(sort $(wildcard kmod/core/*.c))
 
