@@ -184,7 +184,7 @@ static bool drop_step(struct core_client *c, struct core_garbage *g)
 
 	clist_splice_tail(&c->exam, &c->queued);
 	core_backlog_leave(c);
-	for (n = 0; n < CORE_STEP && !clist_empty(&c->queued); n++)
+	for (n = 0; n < CORE_STEP && !clist_empty(&c->queued) && !core_step_over(g); n++)
 		core_complete(c->core, clist_first(&c->queued, struct core_task, node), &r, g);
 	/* On timelines that others have, too: it would take the places of who is still there. */
 	if (core_timeline_disarm_some(c, g) || !clist_empty(&c->queued))

@@ -16,8 +16,9 @@
  *                   rings, timelines, notes.  Nothing sleeps under it, nothing
  *                   is freed under it: what became garbage goes to a
  *                   struct core_garbage and dies after the unlock.  One
- *                   client may have 65,536 tasks: what looks at all of them
- *                   does so in steps, with the lock dropped between them.
+ *                   client may have 65,536 tasks, and each of them may reach
+ *                   1,024 points that calls wait for: what looks at many does
+ *                   so in steps, with the lock dropped between them.
  *
  *   mmap() of the link takes none of them.  Tenants' counters are lock-free.
  */
@@ -157,6 +158,8 @@ struct core_params {
 #define CORE_MAX_EVENTS		128
 /* Tasks that one hold of core->dispatch looks at, where there may be many. */
 #define CORE_STEP		64
+/* What it has reached or let go of on timelines by then ends it: one task may have over a thousand. */
+#define CORE_STEP_POINTS	256
 #define CORE_BUFFER_RING	0x100	/* core_buffer.type of a context's region */
 
 /* ------------------------------------------------------------------ */
@@ -682,6 +685,7 @@ struct core_garbage {
 	struct clist *clients;
 	void *bigs;		/* singly linked through their first word */
 	struct clist wake;
+	u32 points;		/* on timelines, reached or let go of under this hold */
 	bool mediator;		/* wake it */
 	bool flush;		/* notes were added: publish them at the end */
 	bool defer_wake;	/* see core_params.defers_wakes */
@@ -696,9 +700,16 @@ static inline void core_garbage_init(struct core_garbage *g)
 	g->clients = NULL;
 	g->bigs = NULL;
 	clist_init(&g->wake);
+	g->points = 0;
 	g->mediator = false;
 	g->flush = false;
 	g->defer_wake = false;
+}
+
+/* Whoever ends many tasks under one hold looks after each of them whether that is enough. */
+static inline bool core_step_over(const struct core_garbage *g)
+{
+	return g->points >= CORE_STEP_POINTS;
 }
 
 /* It is in no list. */
@@ -1000,6 +1011,12 @@ void core_timeline_disarm(struct core_client *c);
 bool core_timeline_disarm_some(struct core_client *c, struct core_garbage *g);
 void core_timeline_reach(struct core *core, struct core_timeline *tl, u64 value, s32 error,
 			 struct core_garbage *g);
+/* Its points and eventfds: no less than it would add to core_garbage.points, if it is reached or goes. */
+static inline u32 core_timeline_points(const struct core_timeline *tl)
+{
+	return tl->nr_waiters + tl->nr_events;
+}
+
 /* Releases so many tasks at most that wait for what was reached. */
 void core_timeline_release(struct core *core, u32 max);
 

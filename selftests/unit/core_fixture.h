@@ -142,6 +142,7 @@ struct Suite *core_submit_suite(void);
 struct Suite *core_refuse_suite(void);
 struct Suite *core_share_suite(void);
 struct Suite *core_steps_suite(void);
+struct Suite *core_points_suite(void);
 struct Suite *core_lost_suite(void);
 struct Suite *core_dispatch_suite(void);
 struct Suite *core_commit_suite(void);
