@@ -421,6 +421,47 @@ void arax_client_memory_free(const struct core_client *c, void *mem)
 	queue_work(arax.graves, work);
 }
 
+static void end_clients(struct work_struct *work)
+{
+	struct core_client *c;
+
+	for (;;) {
+		spin_lock(&arax.ended_lock);
+		c = clist_empty(&arax.ended) ? NULL :
+		    clist_first(&arax.ended, struct core_client, wake);
+		if (c)
+			clist_del(&c->wake);
+		spin_unlock(&arax.ended_lock);
+		if (!c)
+			return;
+		core_client_free(c);
+		cond_resched();
+	}
+}
+
+/*
+ * Mostly its own close() ends it, or else the commit of its last task, while the mediator serves
+ * everybody: that is not to wait for whoever holds core->lock.
+ */
+void arax_client_end(struct core_client *c)
+{
+	if (arax_own_time(c->pid)) {
+		core_client_free(c);
+		return;
+	}
+	spin_lock(&arax.ended_lock);
+	clist_add_tail(&c->wake, &arax.ended);
+	spin_unlock(&arax.ended_lock);
+	queue_work(arax.graves, &arax.end_clients);
+}
+
+void arax_clients_init(void)
+{
+	spin_lock_init(&arax.ended_lock);
+	clist_init(&arax.ended);
+	INIT_WORK(&arax.end_clients, end_clients);
+}
+
 /* The keys of Documentation/gpu/drm-usage-stats.rst, and our own. */
 static void client_show_fdinfo(struct seq_file *m, struct file *file)
 {

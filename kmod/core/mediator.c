@@ -126,10 +126,12 @@ static void uncharge_devices(struct core *core)
 	clist_for_each_safe(pos, tmp, &core->clients) {
 		struct core_client *c = clist_entry(pos, struct core_client, node);
 
+		core_spin_lock(&core->dispatch);
 		core_uncharge(c->tenant, c->user, ARAX_RES_DEVICE_MEMORY, c->device_memory);
 		core_write_once(c->device_memory, 0);
 		core_uncharge(c->tenant, c->user, ARAX_RES_MEMORY, c->kept_memory);
 		core_write_once(c->kept_memory, 0);
+		core_spin_unlock(&core->dispatch);
 		if (++n % CORE_STEP == 0)
 			core_resched();
 	}
@@ -580,7 +582,7 @@ int core_mediator_charge(struct core *core, const struct arax_charge *a)
 		return -EINVAL;
 	if (a->resource != ARAX_RES_DEVICE_MEMORY && a->resource != ARAX_RES_MEMORY)
 		return -EOPNOTSUPP;
-	core_mutex_lock(&core->lock);
+	core_spin_lock(&core->dispatch);
 	c = core_context_find(core, a->context);
 	if (!c)
 		goto unlock;
@@ -597,6 +599,6 @@ int core_mediator_charge(struct core *core, const struct arax_charge *a)
 		err = 0;
 	}
 unlock:
-	core_mutex_unlock(&core->lock);
+	core_spin_unlock(&core->dispatch);
 	return err;
 }

@@ -54,6 +54,8 @@ struct fx {
 	int fail_get;
 	bool fail_mediator;
 	bool deep;		/* cgroups nest deeper than tenants */
+	bool ends_later;	/* what clients are freed by: by fx_end_clients() */
+	struct clist ended;
 	void (*backing)(struct core_buffer *buf);	/* called while one gets its pages */
 	void *stale_ring;	/* a mediator's maps, which outlive its file */
 	u32 head;		/* the mediator's position */
@@ -88,6 +90,7 @@ int fx_init(struct fx_client *cl, u32 depth, u32 entry_size, u32 arena);
 /* With rings (depth 16, 128 bytes, a page of arena) and an in-order queue. */
 struct fx_client *fx_client_ready(struct fx *fx);
 void fx_release(struct fx_client *cl);
+void fx_end_clients(struct fx *fx);
 
 /* As a link does it: by number, struct zeroed behind what is given. */
 int fx_call(struct fx *fx, struct fx_client *cl, u32 nr, union core_args *a);
@@ -152,6 +155,7 @@ struct Suite *core_known_suite(void);
 struct Suite *core_timeline_suite(void);
 struct Suite *core_client_suite(void);
 struct Suite *core_mediator_suite(void);
+struct Suite *core_polling_suite(void);
 struct Suite *core_threads_suite(void);
 struct Suite *core_model_suite(void);
 #endif
