@@ -77,7 +77,7 @@ static void map_free(struct arax_map *m)
 int arax_client_map_add(struct arax_client *ac, unsigned long index, struct arax_buffer *ab,
 			bool ring)
 {
-	struct arax_map *m = kzalloc(sizeof(*m), GFP_KERNEL_ACCOUNT);
+	struct arax_map *m = kzalloc(sizeof(*m), CORE_GFP);
 	int err;
 
 	if (!m)
@@ -96,7 +96,7 @@ int arax_client_map_add(struct arax_client *ac, unsigned long index, struct arax
 	m->bytes = ab->core->bytes;
 	m->ring = ring;
 	m->dmabuf = ab->backing == ARAX_BACKING_DMABUF;
-	err = xa_insert(&ac->maps, index, m, GFP_KERNEL_ACCOUNT);
+	err = xa_insert(&ac->maps, index, m, CORE_GFP);
 	if (err)
 		map_free(m);
 	return err;
@@ -338,7 +338,7 @@ static int client_open(struct inode *inode, struct file *file)
 	/* A kernel thread is no process that a context could be bound to. */
 	if (!current->mm)
 		return -EPERM;
-	ac = kzalloc(sizeof(*ac), GFP_KERNEL_ACCOUNT);
+	ac = kzalloc(sizeof(*ac), CORE_GFP);
 	if (!ac)
 		return -ENOMEM;
 	init_waitqueue_head(&ac->wait);

@@ -174,6 +174,8 @@ void arax_clients_init(void);
 /* pages.c: shmem files whose owner is this module                     */
 
 int arax_pages_init(void);
+/* Before any file is made for a caller: -ENOMEM if its cgroup has no room for one. */
+int arax_file_room(void);
 /*
  * A sealed file of @bytes with all its pages, charged to the caller's memory
  * cgroup.  @pages, if not NULL, has room for each and gets references.
