@@ -136,6 +136,9 @@ u32 fx_drain(struct fx *fx);
 void fx_close_buffer(struct fx *fx, struct core_buffer *buf);
 
 #ifndef FX_ABORTS
+/* Whenever that lock has just been given back, by whatever a test calls; NULL: no more. */
+void fx_watch_unlocks(struct core_lock *l, void (*then)(void));
+
 struct Suite *core_call_suite(void);
 struct Suite *core_alloc_suite(void);
 struct Suite *core_tenant_suite(void);
@@ -156,6 +159,7 @@ struct Suite *core_timeline_suite(void);
 struct Suite *core_client_suite(void);
 struct Suite *core_mediator_suite(void);
 struct Suite *core_polling_suite(void);
+struct Suite *core_midway_suite(void);
 struct Suite *core_threads_suite(void);
 struct Suite *core_model_suite(void);
 #endif

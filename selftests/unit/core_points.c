@@ -17,24 +17,38 @@ struct bench {
 };
 
 static struct core_wait watches[REACHERS][WAITS];
-
-/* The linker leads the end of each hold to here, while somebody seems to wait for the lock. */
-static struct core_lock *dispatch;
 static const u32 *reached;
 static u32 seen, most, holds;
+
+/* The linker leads the end of each hold to here, while somebody seems to wait for the lock. */
+static struct core_lock *watched;
+static void (*at_unlock)(void);
 
 void __real_core_lock_wake(struct core_lock *l);
 void __wrap_core_lock_wake(struct core_lock *l);
 
 void __wrap_core_lock_wake(struct core_lock *l)
 {
-	u32 n;
-
-	if (l != dispatch) {
+	if (l == watched)
+		at_unlock();
+	else
 		__real_core_lock_wake(l);
-		return;
-	}
-	n = *reached - seen;
+}
+
+void fx_watch_unlocks(struct core_lock *l, void (*then)(void))
+{
+	if (watched)
+		watched->waiters = 0;
+	watched = l;
+	at_unlock = then;
+	if (l)
+		l->waiters = 1;
+}
+
+static void look(void)
+{
+	u32 n = *reached - seen;
+
 	seen += n;
 	most = n > most ? n : most;
 	holds++;
@@ -46,14 +60,7 @@ static void watch_holds(const struct bench *b)
 	seen = *reached;
 	most = 0;
 	holds = 0;
-	dispatch = &b->fx->core->dispatch;
-	dispatch->waiters = 1;
-}
-
-static void watch_no_more(void)
-{
-	dispatch->waiters = 0;
-	dispatch = NULL;
+	fx_watch_unlocks(&b->fx->core->dispatch, look);
 }
 
 /* A second context waits for the timeline of each task as often as it may. */
@@ -115,7 +122,7 @@ static void tear_down(struct bench *b)
 {
 	u32 i, k, index;
 
-	watch_no_more();
+	fx_watch_unlocks(NULL, NULL);
 	ck_assert_uint_eq(seen, REACHERS * CORE_MAX_WAITERS);
 	ck_assert_uint_le(most, AT_MOST);
 	ck_assert_uint_ge(b->waiter->wakes_points, 1);
@@ -309,7 +316,7 @@ START_TEST(wait_ended)
 	ck_assert_uint_eq(fx->events_held, ARAX_WAIT_MAX * CORE_MAX_EVENTS);
 	watch_holds(&b);
 	core_wait_end(&w);
-	watch_no_more();
+	fx_watch_unlocks(NULL, NULL);
 	ck_assert_uint_eq(fx->events_held, 0);
 	/* Besides those of the fixture, one for each eventfd. */
 	holds -= ARAX_WAIT_MAX * CORE_MAX_EVENTS;
