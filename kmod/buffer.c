@@ -20,7 +20,7 @@
 
 int arax_buffer_alloc(struct core_buffer *buf, const char *name, struct page **pages)
 {
-	struct arax_buffer *ab = kzalloc(sizeof(*ab), GFP_KERNEL_ACCOUNT);
+	struct arax_buffer *ab = kzalloc(sizeof(*ab), CORE_GFP);
 	struct file *file;
 	int err;
 
@@ -138,7 +138,7 @@ int arax_buffer_import(struct core_client *c, struct core_buffer *buf,
 	struct arax_buffer *ab;
 	int err;
 
-	ab = kzalloc(sizeof(*ab), GFP_KERNEL_ACCOUNT);
+	ab = kzalloc(sizeof(*ab), CORE_GFP);
 	if (!ab)
 		return -ENOMEM;
 	ab->core = buf;

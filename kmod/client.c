@@ -77,7 +77,7 @@ static void map_free(struct arax_map *m)
 int arax_client_map_add(struct arax_client *ac, unsigned long index, struct arax_buffer *ab,
 			bool ring)
 {
-	struct arax_map *m = kzalloc(sizeof(*m), GFP_KERNEL_ACCOUNT);
+	struct arax_map *m = kzalloc(sizeof(*m), CORE_GFP);
 	int err;
 
 	if (!m)
@@ -96,7 +96,7 @@ int arax_client_map_add(struct arax_client *ac, unsigned long index, struct arax
 	m->bytes = ab->core->bytes;
 	m->ring = ring;
 	m->dmabuf = ab->backing == ARAX_BACKING_DMABUF;
-	err = xa_insert(&ac->maps, index, m, GFP_KERNEL_ACCOUNT);
+	err = xa_insert(&ac->maps, index, m, CORE_GFP);
 	if (err)
 		map_free(m);
 	return err;
@@ -338,7 +338,7 @@ static int client_open(struct inode *inode, struct file *file)
 	/* A kernel thread is no process that a context could be bound to. */
 	if (!current->mm)
 		return -EPERM;
-	ac = kzalloc(sizeof(*ac), GFP_KERNEL_ACCOUNT);
+	ac = kzalloc(sizeof(*ac), CORE_GFP);
 	if (!ac)
 		return -ENOMEM;
 	init_waitqueue_head(&ac->wait);
@@ -419,6 +419,47 @@ void arax_client_memory_free(const struct core_client *c, void *mem)
 	}
 	INIT_WORK(work, memory_work);
 	queue_work(arax.graves, work);
+}
+
+static void end_clients(struct work_struct *work)
+{
+	struct core_client *c;
+
+	for (;;) {
+		spin_lock(&arax.ended_lock);
+		c = clist_empty(&arax.ended) ? NULL :
+		    clist_first(&arax.ended, struct core_client, wake);
+		if (c)
+			clist_del(&c->wake);
+		spin_unlock(&arax.ended_lock);
+		if (!c)
+			return;
+		core_client_free(c);
+		cond_resched();
+	}
+}
+
+/*
+ * Mostly its own close() ends it, or else the commit of its last task, while the mediator serves
+ * everybody: that is not to wait for whoever holds core->lock.
+ */
+void arax_client_end(struct core_client *c)
+{
+	if (arax_own_time(c->pid)) {
+		core_client_free(c);
+		return;
+	}
+	spin_lock(&arax.ended_lock);
+	clist_add_tail(&c->wake, &arax.ended);
+	spin_unlock(&arax.ended_lock);
+	queue_work(arax.graves, &arax.end_clients);
+}
+
+void arax_clients_init(void)
+{
+	spin_lock_init(&arax.ended_lock);
+	clist_init(&arax.ended);
+	INIT_WORK(&arax.end_clients, end_clients);
 }
 
 /* The keys of Documentation/gpu/drm-usage-stats.rst, and our own. */

@@ -237,8 +237,11 @@ struct file *arax_dmabuf_export(struct arax_buffer *ab)
 	DEFINE_DMA_BUF_EXPORT_INFO(info);
 	struct dma_buf *dmabuf;
 	struct export *e;
+	int err = arax_file_room();
 
-	e = kzalloc(sizeof(*e), GFP_KERNEL_ACCOUNT);
+	if (err)
+		return ERR_PTR(err);
+	e = kzalloc(sizeof(*e), CORE_GFP);
 	if (!e)
 		return ERR_PTR(-ENOMEM);
 	mutex_init(&e->lock);

@@ -180,6 +180,8 @@ int arax_dmabuf_import(struct arax_buffer *ab, int fd, u64 bytes)
 	/* The descriptor may have become another since it was charged. */
 	if (!err && (dmabuf->size != bytes || arax_dmabuf_is_own(dmabuf)))
 		err = -EINVAL;
+	if (!err)
+		err = arax_file_room();
 	if (err)
 		goto put;
 	file = anon_inode_getfile("[arax-dmabuf]", &import_fops, ab, O_RDWR);

@@ -50,6 +50,7 @@ const struct core_ops arax_core_ops = {
 	.buffer_revoke	 = arax_buffer_revoke,
 	.buffer_get	 = arax_buffer_get,
 	.client_memory_free = arax_client_memory_free,
+	.client_end	 = arax_client_end,
 	.client_wake	 = arax_client_wake,
 	.mediator_wake	 = arax_mediator_wake,
 	.recovery_begin	 = arax_recovery_begin,
@@ -109,6 +110,7 @@ static int __init arax_init(void)
 		.cells		= cells,
 		.slots		= slots,
 		.max_handles	= max_handles,
+		.gone_at_once	= true,
 		.user_memory	= user_memory,
 		.user_tasks	= user_tasks,
 		.user_contexts	= user_contexts,
@@ -126,6 +128,7 @@ static int __init arax_init(void)
 		params.user_memory = ((u64)totalram_pages() << PAGE_SHIFT) / 8;
 
 	arax_frames_init();
+	arax_clients_init();
 	arax_mediator_init();
 	err = arax_pages_init();
 	if (err)

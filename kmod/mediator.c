@@ -200,7 +200,7 @@ int arax_mediator_attach(struct arax_ctl *ctl, struct file *file, struct arax_at
 	if (a->flags == ARAX_ATTACH_FLAGS)
 		return -EINVAL;
 	/* Made now, so that leaving can't fail. */
-	ghost = kzalloc(sizeof(*ghost), GFP_KERNEL_ACCOUNT);
+	ghost = kzalloc(sizeof(*ghost), CORE_GFP);
 	if (!ghost)
 		return -ENOMEM;
 	ghost->tgid = get_pid(task_tgid(current));
@@ -326,7 +326,7 @@ static int ctl_mmap(struct file *file, struct vm_area_struct *vma)
 
 static int ctl_open(struct inode *inode, struct file *file)
 {
-	struct arax_ctl *ctl = kzalloc(sizeof(*ctl), GFP_KERNEL_ACCOUNT);
+	struct arax_ctl *ctl = kzalloc(sizeof(*ctl), CORE_GFP);
 
 	if (!ctl)
 		return -ENOMEM;

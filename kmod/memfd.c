@@ -159,7 +159,7 @@ static int pin(struct arax_buffer *ab, unsigned long nr)
 	struct page **pages;
 	int err;
 
-	pages = kvmalloc_array(nr, sizeof(*pages), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	pages = core_alloc(array_size(nr, sizeof(*pages)));
 	if (!pages)
 		return -ENOMEM;
 	err = memfd_pin(ab->origin, pages, nr);

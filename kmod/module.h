@@ -12,7 +12,7 @@
  *                       node takes it under mmap_lock, so nothing that faults
  *                       on user memory may run under it.
  *   core's own          see core/core.h.
- *   maps.xa_lock, the lists' of frames, arax_signals.lock, wait queues' locks:
+ *   maps.xa_lock, the lists' of frames and of clients, arax_signals.lock, wait queues' locks:
  *                       innermost.
  *
  *   mmap of the clients' node takes only maps.xa_lock.
@@ -57,8 +57,12 @@ struct arax {
 	 */
 	struct workqueue_struct *wakes;		/* arax_client.wake */
 	struct workqueue_struct *events;	/* arax_signals.work */
-	struct workqueue_struct *graves;	/* arax_buffer.bury, memory of clients */
+	struct workqueue_struct *graves;	/* arax_buffer.bury, clients and their memory */
 	struct workqueue_struct *ends;		/* arax_buffer.end: some never end */
+
+	spinlock_t ended_lock;			/* the next one */
+	struct clist ended;			/* clients that nothing refers to, until core_client_free() */
+	struct work_struct end_clients;
 };
 
 extern struct arax arax;
@@ -163,11 +167,15 @@ int arax_client_map_add(struct arax_client *ac, unsigned long index, struct arax
 void arax_client_map_remove(struct arax_client *ac, unsigned long index);
 void arax_client_wake(struct core_client *c, u32 what);
 void arax_client_memory_free(const struct core_client *c, void *mem);
+void arax_client_end(struct core_client *c);
+void arax_clients_init(void);
 
 /* ------------------------------------------------------------------ */
 /* pages.c: shmem files whose owner is this module                     */
 
 int arax_pages_init(void);
+/* Before any file is made for a caller: -ENOMEM if its cgroup has no room for one. */
+int arax_file_room(void);
 /*
  * A sealed file of @bytes with all its pages, charged to the caller's memory
  * cgroup.  @pages, if not NULL, has room for each and gets references.

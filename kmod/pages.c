@@ -29,6 +29,7 @@
  * OOM killer: who asks for more than there is gets ENOMEM.
  */
 #define PAGES_GFP	(GFP_HIGHUSER | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+#define FILE_ORDER	2	/* pages that what the kernel makes for a file fits in, with some to spare */
 #define PAGES_CHUNK	256	/* pages between two looks at signals and the scheduler */
 
 static const struct file_operations *shmem_fops;	/* the kernel's */
@@ -229,6 +230,21 @@ void arax_pages_discard(struct file *file)
 	fput(file);
 }
 
+/*
+ * A file's inode, its name and itself are charged by the kernel's own flags, and at memory.max the
+ * OOM killer would come for them.  So as much is charged before by ours, and given back: what is
+ * goes to this CPU's stock of the cgroup's, of which the next charges are taken.
+ */
+int arax_file_room(void)
+{
+	struct page *pages = alloc_pages(CORE_GFP, FILE_ORDER);
+
+	if (!pages)
+		return -ENOMEM;
+	__free_pages(pages, FILE_ORDER);
+	return 0;
+}
+
 struct file *arax_pages_create(const char *name, u64 bytes, struct page **pages)
 {
 	struct file *file;
@@ -240,6 +256,9 @@ struct file *arax_pages_create(const char *name, u64 bytes, struct page **pages)
 	/* More than the machine has is no reason to try. */
 	if (bytes >> PAGE_SHIFT > totalram_pages())
 		return ERR_PTR(-ENOMEM);
+	err = arax_file_room();
+	if (err)
+		return ERR_PTR(err);
 	file = compat_shmem_file_setup(name, bytes);
 	if (IS_ERR(file))
 		return file;

@@ -81,8 +81,12 @@ static const struct file_operations pins_fops = {
 
 int arax_pins_file(struct arax_buffer *ab, const char *name)
 {
-	struct file *file = anon_inode_getfile(name, &pins_fops, ab, O_RDWR);
+	struct file *file;
+	int err = arax_file_room();
 
+	if (err)
+		return err;
+	file = anon_inode_getfile(name, &pins_fops, ab, O_RDWR);
 	if (IS_ERR(file))
 		return PTR_ERR(file);
 	ab->file = file;

@@ -24,7 +24,7 @@ int arax_ring_alloc(struct core_client *c, struct arax_context_init *init, u32 b
 
 	if (init->ring_fd != -1 || init->wake_fd != -1)
 		return -EINVAL;
-	ring = kvzalloc(struct_size(ring, pages, nr), GFP_KERNEL_ACCOUNT);
+	ring = core_alloc(struct_size(ring, pages, nr));
 	if (!ring)
 		return -ENOMEM;
 	ring->nr = nr;

@@ -22,10 +22,13 @@ static struct core_tenant *get_one(struct core *core, struct cgroup *cgrp,
 	if (!t || t->link)
 		return t;
 	cgroup_get(cgrp);
-	t->link = cgrp;
+	/* Whoever holds this can see it already. */
+	spin_lock(&core->dispatch);
+	WRITE_ONCE(t->link, cgrp);
 	/* Too long a path is cut, or empty: it is for people. */
 	cgroup_path(cgrp, t->path, sizeof(t->path));
 	t->path[sizeof(t->path) - 1] = '\0';
+	spin_unlock(&core->dispatch);
 	return t;
 }
 

@@ -28,8 +28,10 @@ static const struct file_operations timeline_fops = {
 int arax_timeline_export(struct core_client *c, struct core_timeline *tl)
 {
 	struct file *file;
-	int fd;
+	int fd = arax_file_room();
 
+	if (fd)
+		return fd;
 	file = anon_inode_getfile("[arax-timeline]", &timeline_fops, tl, O_RDWR);
 	if (IS_ERR(file))
 		return PTR_ERR(file);
@@ -132,7 +134,7 @@ static void signals_work(struct work_struct *work)
 
 struct arax_signals *arax_signals_new(void)
 {
-	struct arax_signals *s = kzalloc(sizeof(*s), GFP_KERNEL_ACCOUNT);
+	struct arax_signals *s = kzalloc(sizeof(*s), CORE_GFP);
 
 	if (!s)
 		return NULL;
@@ -148,7 +150,7 @@ struct arax_signals *arax_signals_new(void)
 void *arax_event_get(struct core_client *c, int fd, int *err)
 {
 	struct arax_client *ac = c->link;
-	struct arax_event *e = kzalloc(sizeof(*e), GFP_KERNEL_ACCOUNT);
+	struct arax_event *e = kzalloc(sizeof(*e), CORE_GFP);
 
 	*err = -ENOMEM;
 	if (!e)

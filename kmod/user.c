@@ -56,7 +56,7 @@ static int user_pin(struct arax_buffer *ab, unsigned long address, unsigned long
 	struct page **pages;
 	int got;
 
-	pages = kvmalloc_array(nr, sizeof(*pages), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	pages = core_alloc(array_size(nr, sizeof(*pages)));
 	if (!pages)
 		return -ENOMEM;
 	ab->pins = pages;

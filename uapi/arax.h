@@ -39,7 +39,8 @@
  *                  ARAX_IOC_WAIT, 16 each at most) or armed eventfds (128);
  *                  broker link: calls of one connection that wait at once (320, 256
  *                  of them ARAX_IOC_WAIT)
- *     ENOMEM       no memory; EMFILE, ENFILE: no room for a new descriptor
+ *     ENOMEM       no memory, in the machine or the caller's memory cgroup; EMFILE, ENFILE:
+ *                  no room for a new descriptor
  *     EFAULT       a bad address (kernel link)
  *     ENOTCONN     the socket has ended, and araxd with it (broker link; no call on
  *                  the kernel link needs a daemon to be there)

@@ -36,12 +36,15 @@ struct core_buffer *core_buffer_new(struct core_client *c, u64 bytes, u32 type, 
 	clist_init(&buf->note);
 	clist_init(&buf->garbage);
 	core_mutex_lock(&core->lock);
-	*err = core_handles_room(&core->buffers, &core->lock);
+	*err = core_handles_room(&core->buffers, &core->lock, &core->dispatch);
 	/* Others of the user's may have come meanwhile. */
 	if (!*err && !core_buffer_share_left(core, c))
 		*err = -ENOSPC;
-	if (!*err)
+	if (!*err) {
+		core_spin_lock(&core->dispatch);
 		*err = core_handle_add(&core->buffers, CORE_BUFFER, buf, &buf->id);
+		core_spin_unlock(&core->dispatch);
+	}
 	if (!*err) {
 		core_buffer_share_count(buf->tenant, buf->user, 1);
 		core_tenant_hold(core, buf->tenant);
@@ -71,7 +74,9 @@ void core_buffer_free(struct core_buffer *buf)
 	struct core *core = buf->core;
 
 	core_mutex_lock(&core->lock);
+	core_spin_lock(&core->dispatch);
 	core_handle_remove(&core->buffers, CORE_BUFFER, buf->id);
+	core_spin_unlock(&core->dispatch);
 	core_warn_on(!clist_empty(&buf->note));
 	core_uncharge(buf->tenant, buf->user, ARAX_RES_MEMORY, buf->charged);
 	core_buffer_share_count(buf->tenant, buf->user, -1);
@@ -324,9 +329,8 @@ int core_buffer_get(struct core *core, struct arax_buffer_get *a)
 
 	if (a->flags)
 		return -EOPNOTSUPP;
-	core_mutex_lock(&core->lock);
-	buf = a->id >> 32 ? NULL : core_handle_find(&core->buffers, CORE_BUFFER, (u32)a->id);
 	core_spin_lock(&core->dispatch);
+	buf = a->id >> 32 ? NULL : core_handle_find(&core->buffers, CORE_BUFFER, (u32)a->id);
 	if (buf && buf->backed && !buf->idle && buf->type != CORE_BUFFER_RING)
 		err = buf->revoked ? -ESTALE : 0;
 	if (!err) {
@@ -334,7 +338,6 @@ int core_buffer_get(struct core *core, struct arax_buffer_get *a)
 		buf->mediated = true;
 	}
 	core_spin_unlock(&core->dispatch);
-	core_mutex_unlock(&core->lock);
 	if (err)
 		return err;
 	a->flags = buf->flags;

@@ -6,7 +6,7 @@ CORE_SRCS := $(sort $(wildcard kmod/core/*.c))
 CORE_TEST_SRCS := $(filter-out %/core_layout.c,$(sort $(wildcard selftests/unit/core_*.c))) \
 		  $(CORE_SRCS)
 $(foreach v,plain asan tsan,$(call program,$(B)/unit/core-$(v),$(v),$(CORE_TEST_SRCS),\
-	$(shell $(PKGCONF) --libs check 2>/dev/null) -Xlinker --wrap=aligned_alloc))
+	$(shell $(PKGCONF) --libs check 2>/dev/null) -Xlinker --wrap=aligned_alloc -Xlinker --wrap=core_lock_wake))
 
 check-core-plain check-core-asan: check-core-%: $(B)/unit/core-%
 	scripts/tally run unit/core-$* $<

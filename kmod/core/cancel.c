@@ -42,7 +42,7 @@ bool core_cancel_step(struct core *core, struct core_client *c, u32 max, struct 
 {
 	struct core_result r = { .result = -ECANCELED, .device = ~0u };
 
-	for (; max && !clist_empty(&c->exam); max--) {
+	for (; max && !clist_empty(&c->exam) && !core_step_over(g); max--) {
 		struct core_task *t = clist_first(&c->exam, struct core_task, node);
 
 		if (matches(c, t)) {
@@ -78,6 +78,7 @@ static void run_steps(struct core_client *c)
 		core_mutex_unlock(&core->lock);
 		/* core->lock may not be held here. */
 		core_spin_lock(&core->dispatch);
+		g.points = 0;
 		core_dispatch_flush(core, &g);
 		core_unlock_collect(core, &g);
 		core_resched();

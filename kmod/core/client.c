@@ -17,7 +17,6 @@ static struct core_client *context_from(struct core *core, u32 id)
 {
 	struct core_node *n = core_tree_from(core->contexts, context_key(id));
 
-	core_mutex_assert(&core->lock);
 	return n ? core_node_entry(n, struct core_client) : NULL;
 }
 
@@ -39,7 +38,9 @@ static void give_id(struct core *core, struct core_client *c)
 	while (!c->id || core_context_find(core, c->id));
 	c->serial = core->next_serial++;
 	c->by_id.id = context_key(c->id);
+	core_spin_lock(&core->dispatch);
 	*core_tree_place(&core->contexts, c->by_id.id) = &c->by_id;
+	core_spin_unlock(&core->dispatch);
 }
 
 struct core_client *core_client_create(struct core *core, void *link, u32 uid, u32 gid,
@@ -110,6 +111,17 @@ static void free_memory(const struct core_client *c, void *mem)
 		core_free(mem);
 }
 
+void core_client_end(struct core_client *c)
+{
+	/* Whoever sees that its last task has ended may open another one. */
+	if (c->ready)
+		core_uncharge(c->tenant, c->user, ARAX_RES_CONTEXTS, 1);
+	if (c->core->ops->client_end)
+		c->core->ops->client_end(c);
+	else
+		core_client_free(c);
+}
+
 /* No lock is needed: nothing can find it any more. */
 void core_client_free(struct core_client *c)
 {
@@ -119,13 +131,13 @@ void core_client_free(struct core_client *c)
 		     core_atomic_read(&c->waiters));
 	core_warn_on(core_has_queued(c) || !clist_empty(&c->dispatched) || c->fail_mark ||
 		     c->ended_mark);
-	if (c->ready)
-		core_uncharge(c->tenant, c->user, ARAX_RES_CONTEXTS, 1);
 	core_mutex_lock(&core->lock);
+	clist_del(&c->node);
+	core_spin_lock(&core->dispatch);
+	core_tree_unlink(&core->contexts, &c->by_id);
+	core_spin_unlock(&core->dispatch);
 	core_uncharge(c->tenant, c->user, ARAX_RES_DEVICE_MEMORY, c->device_memory);
 	core_uncharge(c->tenant, c->user, ARAX_RES_MEMORY, c->kept_memory);
-	clist_del(&c->node);
-	core_tree_unlink(&core->contexts, &c->by_id);
 	core->nr_clients--;
 	core_tenant_put(core, c->tenant);
 	core_tenant_put(core, c->user);
@@ -184,7 +196,7 @@ static bool drop_step(struct core_client *c, struct core_garbage *g)
 
 	clist_splice_tail(&c->exam, &c->queued);
 	core_backlog_leave(c);
-	for (n = 0; n < CORE_STEP && !clist_empty(&c->queued); n++)
+	for (n = 0; n < CORE_STEP && !clist_empty(&c->queued) && !core_step_over(g); n++)
 		core_complete(c->core, clist_first(&c->queued, struct core_task, node), &r, g);
 	/* On timelines that others have, too: it would take the places of who is still there. */
 	if (core_timeline_disarm_some(c, g) || !clist_empty(&c->queued))

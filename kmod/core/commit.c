@@ -2,7 +2,7 @@
 /* Completion: the client's entry, its timeline, the books, the references. */
 #include "core.h"
 
-#define CHUNK	64	/* commits under one hold of core->dispatch */
+#define CHUNK	64	/* commits under one hold of core->dispatch, at most */
 #define GROUP	16	/* of them, posted together; a kernel stack is small */
 
 static inline struct arax_completion *place(const struct core_client *c, u32 pos)
@@ -430,16 +430,28 @@ static inline s32 result_of(s32 said)
 	return core_likely(!said) || (said < 0 && said >= -4095) ? said : -EIO;
 }
 
-/* Returns how many tags were stale. */
+/* All that its end may reach, or let go of. */
+static inline u32 points_of(const struct core_task *t)
+{
+	u32 n = 0;
+
+	if (!core_likely(!t->signal))
+		n += core_timeline_points(t->signal);
+	if (!core_likely(!t->wait))
+		n += core_timeline_points(t->wait);
+	return n;
+}
+
+/* Returns how many it took, one at least; adds to @stale those whose tags were. */
 static u32 commit_group(struct core *core, const struct arax_commit_entry *e, u32 mask,
-			u32 first, u32 n, struct core_garbage *g)
+			u32 first, u32 n, u32 *stale, struct core_garbage *g)
 {
 	struct ended ended[GROUP];
 	struct core_client *client = NULL;
-	u32 i, nr = 0, run = 0;
+	u32 i, nr = 0, run = 0, points = 0;
 	bool well = true;
 
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < n && points < CORE_STEP_POINTS; i++) {
 		const struct arax_commit_entry *x = &e[(first + i) & mask];
 		struct core_task *t = claim(core, core_read_once(x->tag));
 
@@ -460,40 +472,43 @@ static u32 commit_group(struct core *core, const struct arax_commit_entry *e, u3
 			judge_ended(core, &ended[nr]);
 		ended[nr].dirty = core_read_once(x->dirty);
 		well &= !ended[nr].result && !(t->d.flags & ARAX_TASK_SILENT);
+		points += points_of(t);
 		nr++;
 	}
 	if (nr)
 		end_run(core, &ended[run], nr - run, well, g);
-	return n - nr;
+	*stale += i - nr;
+	return i;
 }
 
+/* Returns how many it took, one at least; the same with @stale. */
 static u32 commit_chunk(struct core *core, const struct arax_commit_entry *e, u32 mask,
-			u32 first, u32 n)
+			u32 first, u32 n, u32 *stale)
 {
 	struct core_garbage g;
-	u32 done, stale = 0;
+	u32 done = 0;
 
 	core_garbage_init(&g);
 	g.defer_wake = core->params.defers_wakes;
 	core_spin_lock(&core->dispatch);
 	core_wake_deferred_locked(core);
-	for (done = 0; done < n; done += GROUP)
-		stale += commit_group(core, e, mask, first + done,
-				      n - done < GROUP ? n - done : GROUP, &g);
+	while (done < n && !core_step_over(&g))
+		done += commit_group(core, e, mask, first + done,
+				     n - done < GROUP ? n - done : GROUP, stale, &g);
 	core_dispatch_flush(core, &g);
 	core_unlock_collect(core, &g);
-	return stale;
+	return done;
 }
 
 u32 core_commit_entries(struct core *core, const struct arax_commit_entry *e, u32 n, u32 mask,
 			u32 first, u32 *stale)
 {
-	u32 done, run;
+	u32 done = 0;
 
 	*stale = 0;
-	for (done = 0; done < n; done += run) {
-		run = n - done < CHUNK ? n - done : CHUNK;
-		*stale += commit_chunk(core, e, mask, first + done, run);
+	while (done < n) {
+		done += commit_chunk(core, e, mask, first + done,
+				     n - done < CHUNK ? n - done : CHUNK, stale);
 		core_resched();
 	}
 	return done;

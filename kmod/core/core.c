@@ -242,7 +242,7 @@ static core_noinline void collect(struct core *core, struct core_garbage *g)
 		core_resched();
 	}
 	while ((n = garbage_take(&g->clients)))
-		core_client_free(clist_entry(n, struct core_client, wake));
+		core_client_end(clist_entry(n, struct core_client, wake));
 }
 
 void core_unlock_collect(struct core *core, struct core_garbage *g)

@@ -10,14 +10,19 @@
  *
  *   client->lock    (mutex) a client's handle table and its submission side.
  *   core->lock      (mutex) tenants' tree, clients' list, buffers' ids,
- *                   kernels, devices, attach and detach.  Everybody takes it: what
+ *                   kernels, attach and detach.  Everybody takes it: what
  *                   is charged to the caller's cgroup is allocated before.
+ *                   Its holder may be a program that runs when no other does and has
+ *                   lost its CPU: no call that the mediator polls with takes it.  So
+ *                   what these look things up in (tenants, contexts, buffers' ids) is
+ *                   changed with both locks held, and read with either.
  *   core->dispatch  (spin)  the dispatch ring, slots, task states, completion
  *                   rings, timelines, notes.  Nothing sleeps under it, nothing
  *                   is freed under it: what became garbage goes to a
  *                   struct core_garbage and dies after the unlock.  One
- *                   client may have 65,536 tasks: what looks at all of them
- *                   does so in steps, with the lock dropped between them.
+ *                   client may have 65,536 tasks, and each of them may reach
+ *                   1,024 points that calls wait for: what looks at many does
+ *                   so in steps, with the lock dropped between them.
  *
  *   mmap() of the link takes none of them.  Tenants' counters are lock-free.
  */
@@ -64,6 +69,8 @@ struct core_tenant;
  * @client_memory_free: free what the tasks or the handles of @c were in, tens of MB perhaps,
  *		  here or later: whose time this is, and what for, its client has chosen.
  *		  NULL: core_free() does.  @c itself is about to go
+ * @client_end:	  nothing refers to @c any more, nor is @c->wake in a list: core_client_free(), here or
+ *		  later, for that waits for core->lock.  NULL: here
  * @client_wake:  (atomic) wake whoever sleeps for what @what says, CORE_WAKE_* or both; is
  *		  called only if cq_need_wakeup, client->sleepers or client->waiters is set, or
  *		  when a mediator comes or goes
@@ -82,8 +89,8 @@ struct core_tenant;
  * @tenant_by_fd: the tenant of a cgroup directory, reference taken; with
  *		  core->lock held, which it may let go of meanwhile.  @itself: -ELOOP if that is
  *		  an ancestor's, as it nests deeper than CORE_TENANT_DEPTH
- * @tenant_gone:  is the cgroup of a tenant removed?  Asked with core->lock held, and
- *		  only of one whose ->link the link has set when it was new
+ * @tenant_gone:  is the cgroup of a tenant removed?  Asked with core->lock held (or see
+ *		  core_params.gone_at_once), and only of one whose ->link the link has set when it was new
  * @tenant_free:  such a tenant goes; with core->lock held, or from core_destroy()
  * @now:	  (atomic) CLOCK_MONOTONIC in ns, read afresh, for core_submit();
  *		  NULL: core_now_ns() does
@@ -103,6 +110,7 @@ struct core_ops {
 	void (*buffer_revoke)(struct core_buffer *buf);
 	int (*buffer_get)(struct core_buffer *buf, struct arax_buffer_get *arg);
 	void (*client_memory_free)(const struct core_client *c, void *mem);
+	void (*client_end)(struct core_client *c);
 	void (*client_wake)(struct core_client *c, u32 what);
 	void (*mediator_wake)(struct core *core);
 	void (*recovery_begin)(struct core *core);
@@ -138,6 +146,7 @@ struct core_params {
 	 * everywhere.  A commit wakes whom the one before it has left asleep.
 	 */
 	bool defers_wakes;
+	bool gone_at_once;	/* tenant_gone() may be asked with core->dispatch held */
 	u64 user_memory;	/* defaults per uid, where nothing is configured */
 	u64 user_tasks;
 	u64 user_contexts;
@@ -157,6 +166,8 @@ struct core_params {
 #define CORE_MAX_EVENTS		128
 /* Tasks that one hold of core->dispatch looks at, where there may be many. */
 #define CORE_STEP		64
+/* What it has reached or let go of on timelines by then ends it: one task may have over a thousand. */
+#define CORE_STEP_POINTS	256
 #define CORE_BUFFER_RING	0x100	/* core_buffer.type of a context's region */
 
 /* ------------------------------------------------------------------ */
@@ -170,7 +181,7 @@ struct core_counter {
 };
 
 /**
- * struct core_pressure - how a tenant waits for devices, see pressure.c; core->lock
+ * struct core_pressure - how a tenant waits for devices, see pressure.c; core->dispatch
  * @waiting_ns:	so far
  * @taken_ns:	of it, what is in the averages
  * @taken_at, @next_at: when that was last looked at, and will be; 0: it never waited
@@ -229,7 +240,7 @@ struct core_tenant {
 	struct clist waiting;		/* clients that may not have more now, see core_client */
 	struct cheap by_held;
 
-	u64 refs ____cacheline_aligned;		/* core->lock, as the next */
+	u64 refs ____cacheline_aligned;		/* core->lock, as the next; others look */
 	u32 buffers;			/* charged to it: their ids, which are few for all */
 	core_atomic handles;		/* of a user: see core_client_add() */
 	core_atomic outside;		/* those by core_user_handle_take() */
@@ -550,10 +561,10 @@ struct core_client {
 	struct core_queue *last_queue;	/* that a task was submitted to, or NULL */
 	struct core_handles handles;
 	u32 nr[CORE_TIMELINE + 1];
-	u64 device_memory;	/* core->lock: charged by the mediator */
+	u64 device_memory;	/* core->dispatch: charged by the mediator */
 	u64 serial;		/* set once: no other context's, ever */
-	u64 kept_memory;	/* core->lock: what it keeps of the client's in pages of its own */
-	struct core_whys *whys;	/* the same; NULL: nothing was explained yet */
+	u64 kept_memory;	/* core->dispatch: what it keeps of the client's in pages of its own */
+	struct core_whys *whys;	/* core->dispatch; NULL: nothing was explained yet */
 	struct core_task *tasks;
 	struct core_more_tasks *more_tasks;	/* core->lock, as the next */
 	u32 nr_more_tasks;
@@ -622,19 +633,14 @@ struct core {
 
 	core_mutex lock;	/* the next block */
 	struct clist clients;	/* the initialised ones */
-	struct core_node *contexts;	/* trees, by id */
-	struct core_node *tenants;
+	struct core_node *contexts;	/* trees, by id; changed with core->dispatch, too */
+	struct core_node *tenants;	/* the same */
 	struct core_node *users;
 	u64 next_serial;
 	u32 next_client;
 	u32 nr_clients;
 	struct clist idle;	/* tenants with limits alone; the longest unlooked at first */
-	struct core_handles buffers;	/* ids of all buffers */
-	struct core_device *devices[CORE_MAX_DEVICES];
-	u32 nr_devices;
-	bool asked;		/* the mediator, for their figures, and has not answered */
-	bool tenants_told;	/* some mediator has told how tenants wait */
-	u64 asked_ns;		/* when it was asked last */
+	struct core_handles buffers;	/* ids of all buffers; changed with core->dispatch, too */
 	struct core_kernel *kernels[CORE_MAX_KERNELS];	/* published by release */
 	u32 nr_kernels;
 	u32 kernels_replaced;	/* how often */
@@ -667,6 +673,11 @@ struct core {
 	u32 nr_revoked;		/* buffers that somebody still uses */
 	u32 era;		/* of promises: one between two deaths */
 	u64 undispatched;	/* tags given to tasks that no mediator had */
+	bool asked;		/* the mediator, for devices' figures, and has not answered */
+	bool tenants_told;	/* some mediator has told how tenants wait */
+	u64 asked_ns;		/* when it was asked last */
+	u32 nr_devices;
+	struct core_device *devices[CORE_MAX_DEVICES];
 };
 
 /*
@@ -682,6 +693,7 @@ struct core_garbage {
 	struct clist *clients;
 	void *bigs;		/* singly linked through their first word */
 	struct clist wake;
+	u32 points;		/* on timelines, reached or let go of under this hold */
 	bool mediator;		/* wake it */
 	bool flush;		/* notes were added: publish them at the end */
 	bool defer_wake;	/* see core_params.defers_wakes */
@@ -696,9 +708,16 @@ static inline void core_garbage_init(struct core_garbage *g)
 	g->clients = NULL;
 	g->bigs = NULL;
 	clist_init(&g->wake);
+	g->points = 0;
 	g->mediator = false;
 	g->flush = false;
 	g->defer_wake = false;
+}
+
+/* Whoever ends many tasks under one hold looks after each of them whether that is enough. */
+static inline bool core_step_over(const struct core_garbage *g)
+{
+	return g->points >= CORE_STEP_POINTS;
 }
 
 /* It is in no list. */
@@ -752,10 +771,12 @@ void core_client_more_tasks(struct core_client *c);
 void core_client_begin_tasks(struct core_client *c);
 /* core->dispatch held: is nothing left that points to it? */
 void core_client_check_free(struct core_client *c, struct core_garbage *g);
+/* Nothing is: then the link has it freed. */
+void core_client_end(struct core_client *c);
 void core_client_free(struct core_client *c);
 int core_context_query(struct core *core, struct arax_context *a);
 int core_context_kill(struct core *core, u32 id);
-/* core->lock held. */
+/* core->lock or core->dispatch held. */
 struct core_client *core_context_find(struct core *core, u32 id);
 int core_usage_query(struct core_client *c, struct arax_usage *a);
 /* Has context-init been done?  Then the region and the geometry stand. */
@@ -807,9 +828,9 @@ int core_handle_add(struct core_handles *t, enum core_type type, void *object, u
 /*
  * Then core_handle_add() allocates nothing.  For a table that many share: @lock, which is
  * held, is let go of while there is memory to be had for it, as whoever's it is may have to
- * wait for that for seconds (memory.high).
+ * wait for that for seconds (memory.high).  Who holds @readers may find what is there at any time.
  */
-int core_handles_room(struct core_handles *t, core_mutex *lock);
+int core_handles_room(struct core_handles *t, core_mutex *lock, core_spin *readers);
 /* Inline, for each range of a task costs one. */
 static inline struct core_slot_entry *core_handle_entry(const struct core_handles *t,
 							enum core_type type, u32 handle)
@@ -888,7 +909,7 @@ void core_pressure_at(struct core_pressure *p, u64 now);
 void core_tenants_destroy(struct core *core);
 
 /* ------------------------------------------------------------------ */
-/* id_tree.c: core->tenants, ->users or ->contexts; core->lock held    */
+/* id_tree.c: core->tenants, ->users or ->contexts                     */
 
 /* Where the node with this id is, or the empty place where it would be. */
 struct core_node **core_tree_place(struct core_node **root, u64 id);
@@ -1000,6 +1021,12 @@ void core_timeline_disarm(struct core_client *c);
 bool core_timeline_disarm_some(struct core_client *c, struct core_garbage *g);
 void core_timeline_reach(struct core *core, struct core_timeline *tl, u64 value, s32 error,
 			 struct core_garbage *g);
+/* Its points and eventfds: no less than it would add to core_garbage.points, if it is reached or goes. */
+static inline u32 core_timeline_points(const struct core_timeline *tl)
+{
+	return tl->nr_waiters + tl->nr_events;
+}
+
 /* Releases so many tasks at most that wait for what was reached. */
 void core_timeline_release(struct core *core, u32 max);
 
@@ -1239,7 +1266,7 @@ bool core_has_queued(const struct core_client *c);
 
 int core_device_publish(struct core *core, const struct arax_device *a);
 int core_device_query(struct core *core, struct arax_device *a);
-/* With core->lock held: who knew figures of them is gone, and the next one may know none. */
+/* Who knew figures of them is gone, and the next one may know none. */
 void core_devices_forget(struct core *core);
 
 /* why.c */

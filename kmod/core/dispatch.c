@@ -311,8 +311,11 @@ static bool flush_client(struct core *core, struct core_client *c, u32 *max,
 		(*max)--;
 		if (c->fail_mark && t->order > c->fail_last)
 			core_fail_end(core, c);
-		if (core_fail_reaches(core, t, g))
+		if (core_fail_reaches(core, t, g)) {
+			if (core_step_over(g))
+				*max = 0;
 			continue;
+		}
 		if (core->slot_free && !core_share_allows(core, c)) {
 			core_share_wait(core, c);
 			return true;

@@ -39,18 +39,24 @@ static u32 larger(const struct core_handles *t)
 	return cap > t->cap && cap >= 2 ? cap : 0;
 }
 
-/* Returns the table that was. */
-static struct core_slot_entry *replace(struct core_handles *t, struct core_slot_entry *e, u32 cap)
+/* What is in the table, and room behind it. */
+static void copy_to(const struct core_handles *t, struct core_slot_entry *e, u32 cap)
 {
-	struct core_slot_entry *old = t->e;
 	u32 i;
 
-	if (old)
-		memcpy(e, old, sizeof(*e) * (size_t)t->cap);
+	if (t->e)
+		memcpy(e, t->e, sizeof(*e) * (size_t)t->cap);
 	for (i = t->cap ? t->cap : 1; i < cap; i++) {
 		e[i].gen = 1;
 		e[i].next_free = i + 1 < cap ? i + 1 : 0;
 	}
+}
+
+/* Returns the table that was. */
+static struct core_slot_entry *replace(struct core_handles *t, struct core_slot_entry *e, u32 cap)
+{
+	struct core_slot_entry *old = t->e;
+
 	t->free = t->cap ? t->cap : 1;
 	t->e = e;
 	t->cap = cap;
@@ -67,11 +73,12 @@ static int grow(struct core_handles *t)
 	e = core_alloc(sizeof(*e) * (size_t)cap);
 	if (!e)
 		return -ENOMEM;
+	copy_to(t, e, cap);
 	core_free(replace(t, e, cap));
 	return 0;
 }
 
-int core_handles_room(struct core_handles *t, core_mutex *lock)
+int core_handles_room(struct core_handles *t, core_mutex *lock, core_spin *readers)
 {
 	struct core_slot_entry *e;
 	u32 cap;
@@ -87,8 +94,12 @@ int core_handles_room(struct core_handles *t, core_mutex *lock)
 		if (!e)
 			return t->free ? 0 : -ENOMEM;
 		/* Others may have made room, and used it up, meanwhile. */
-		if (!t->free && t->cap < cap)
+		if (!t->free && t->cap < cap) {
+			copy_to(t, e, cap);
+			core_spin_lock(readers);
 			e = replace(t, e, cap);
+			core_spin_unlock(readers);
+		}
 		core_free(e);
 	}
 	return 0;

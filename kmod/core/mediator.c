@@ -56,9 +56,11 @@ static void fail_queued(struct core *core, struct core_client *c, struct core_ga
 	core_spin_unlock(&core->dispatch);
 	do {
 		core_spin_lock(&core->dispatch);
+		g->points = 0;
 		core_fail_end_ended(core, c);
 		clist_splice_tail(&c->exam, &c->queued);
-		for (n = 0; n < CORE_STEP && left && !clist_empty(&c->queued); n++, left--)
+		for (n = 0; n < CORE_STEP && left && !clist_empty(&c->queued) && !core_step_over(g);
+		     n++, left--)
 			core_complete(core, clist_first(&c->queued, struct core_task, node), &r,
 				      g);
 		more = left && !clist_empty(&c->queued);
@@ -97,9 +99,11 @@ static void abandon(struct core *core, struct core_client *c, struct core_garbag
 
 	do {
 		core_spin_lock(&core->dispatch);
+		g->points = 0;
 		clist_del(&c->cursor);
 		core_orphan(c);
-		for (n = 0; n < CORE_STEP && !clist_empty(&c->dispatched); n++) {
+		for (n = 0; n < CORE_STEP && !clist_empty(&c->dispatched) && !core_step_over(g);
+		     n++) {
 			struct core_task *t = clist_first(&c->dispatched, struct core_task, node);
 
 			core_complete_held(core, t, &r, g);
@@ -122,10 +126,12 @@ static void uncharge_devices(struct core *core)
 	clist_for_each_safe(pos, tmp, &core->clients) {
 		struct core_client *c = clist_entry(pos, struct core_client, node);
 
+		core_spin_lock(&core->dispatch);
 		core_uncharge(c->tenant, c->user, ARAX_RES_DEVICE_MEMORY, c->device_memory);
 		core_write_once(c->device_memory, 0);
 		core_uncharge(c->tenant, c->user, ARAX_RES_MEMORY, c->kept_memory);
 		core_write_once(c->kept_memory, 0);
+		core_spin_unlock(&core->dispatch);
 		if (++n % CORE_STEP == 0)
 			core_resched();
 	}
@@ -387,17 +393,27 @@ static s32 settle_error(const struct core_client *c, const struct core_task *t)
 	return core_reads_lost(t) ? -EIO : 0;
 }
 
-/* Some of them; what is kept goes back to the queue. */
-static bool settle_step(struct core *core, struct core_client *c, u32 max,
+/*
+ * Some of those that were there, of which @left are still to be looked at; what is kept goes back to
+ * the queue.  What came meanwhile is settled with the last ones: who submits as fast as we go
+ * doesn't keep us for ever.
+ */
+static bool settle_step(struct core *core, struct core_client *c, u32 *left,
 			struct core_garbage *g)
 {
 	struct core_result r = { .device = ~0u };
+	u32 n;
 
-	for (; max && !clist_empty(&c->exam); max--) {
+	g->points = 0;
+	for (n = 0; !clist_empty(&c->exam); n++) {
 		struct core_task *t = clist_first(&c->exam, struct core_task, node);
-		/* By where it was. */
-		bool reached = core_fail_reached(c, t, &r.origin);
+		bool reached;
 
+		if (*left && (n == CORE_STEP || core_step_over(g)))
+			return true;
+		*left -= !!*left;
+		/* By where it was. */
+		reached = core_fail_reached(c, t, &r.origin);
 		t->order = ++c->queue_order;
 		core_unpromise(t);
 		r.result = settle_error(c, t);
@@ -423,7 +439,14 @@ static bool settle_step(struct core *core, struct core_client *c, u32 max,
 			core_dispatch_requeue(core, t);
 		}
 	}
-	return !clist_empty(&c->exam);
+	return false;
+}
+
+/* Some of a cancel that was under way.  Its client submits nothing meanwhile. */
+static bool cancel_step(struct core *core, struct core_client *c, struct core_garbage *g)
+{
+	g->points = 0;
+	return core_cancel_step(core, c, CORE_STEP, g);
 }
 
 /*
@@ -435,12 +458,15 @@ static bool settle_step(struct core *core, struct core_client *c, u32 max,
  */
 static void settle(struct core *core, struct core_client *c, struct core_garbage *g)
 {
-	u32 left;
 	bool more;
+	u32 left;
 
 	core_spin_lock(&core->dispatch);
-	/* A cancel that was under way. */
-	core_cancel_step(core, c, ~0u, g);
+	while (cancel_step(core, c, g)) {
+		core_spin_unlock(&core->dispatch);
+		core_resched();
+		core_spin_lock(&core->dispatch);
+	}
 	clist_del(&c->cursor);
 	core_orphan(c);
 	clist_splice_tail(&c->dispatched, &c->exam);
@@ -450,9 +476,7 @@ static void settle(struct core *core, struct core_client *c, struct core_garbage
 	core_spin_unlock(&core->dispatch);
 	do {
 		core_spin_lock(&core->dispatch);
-		/* Who submits as fast as we go doesn't keep us for ever. */
-		more = settle_step(core, c, left > CORE_STEP ? CORE_STEP : ~0u, g);
-		left -= left > CORE_STEP ? CORE_STEP : left;
+		more = settle_step(core, c, &left, g);
 		core_spin_unlock(&core->dispatch);
 		core_resched();
 	} while (more);
@@ -558,7 +582,7 @@ int core_mediator_charge(struct core *core, const struct arax_charge *a)
 		return -EINVAL;
 	if (a->resource != ARAX_RES_DEVICE_MEMORY && a->resource != ARAX_RES_MEMORY)
 		return -EOPNOTSUPP;
-	core_mutex_lock(&core->lock);
+	core_spin_lock(&core->dispatch);
 	c = core_context_find(core, a->context);
 	if (!c)
 		goto unlock;
@@ -575,6 +599,6 @@ int core_mediator_charge(struct core *core, const struct arax_charge *a)
 		err = 0;
 	}
 unlock:
-	core_mutex_unlock(&core->lock);
+	core_spin_unlock(&core->dispatch);
 	return err;
 }

@@ -19,6 +19,7 @@
 #include <linux/spinlock.h>
 #include <linux/slab.h>
 #include <linux/mm.h>
+#include <linux/vmalloc.h>
 #include <linux/nospec.h>
 #include <linux/overflow.h>
 #include <linux/prefetch.h>
@@ -70,9 +71,21 @@ static inline bool core_atomic_try_cmpxchg(core_atomic *a, u64 *old, u64 new)
 #define core_now_ns()		ktime_get_ns()
 #define core_div(a, b)		div64_u64(a, b)
 
+/*
+ * Where the caller's cgroup has no more room it is told so, by ENOMEM: by this flag memory.max has no
+ * OOM killer come (try_charge_memcg() in mm/memcontrol.c).
+ */
+#define CORE_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
 static inline void *core_alloc(size_t n)
 {
-	return kvzalloc(n, GFP_KERNEL_ACCOUNT);
+	void *p;
+
+	if (n <= PAGE_SIZE)
+		return kzalloc(n, CORE_GFP);
+	/* As kvzalloc(), which with that flag would try hard to have the pages in a row. */
+	p = kzalloc(n, GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN);
+	return p ? p : __vmalloc(n, CORE_GFP | __GFP_ZERO);
 }
 
 /* What is nobody's more than anybody else's. */

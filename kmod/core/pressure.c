@@ -107,6 +107,25 @@ void core_pressure_add(struct core_pressure *p, u64 ns, u64 now)
 	core_pressure_at(p, now);
 }
 
+/* Returns false if there is no such tenant. */
+static bool tell_one(struct core *core, const struct arax_tenant_news *n, u64 now)
+{
+	struct core_tenant *t;
+	bool found;
+
+	core_spin_lock(&core->dispatch);
+	t = core_tenant_from(core->tenants, n->id);
+	found = t && t->id == n->id;
+	if (found) {
+		t->pressure.nr_periods += n->nr_periods;
+		t->pressure.nr_throttled += n->nr_throttled;
+		t->pressure.throttled_ns += n->throttled_ns;
+		core_pressure_add(&t->pressure, n->waiting_ns, now);
+	}
+	core_spin_unlock(&core->dispatch);
+	return found;
+}
+
 int core_tenants_tell(struct core *core, struct arax_tenants_tell *a)
 {
 	u64 now = core_now_ns();
@@ -117,21 +136,10 @@ int core_tenants_tell(struct core *core, struct arax_tenants_tell *a)
 	if (a->count > ARAX_TELL_MAX)
 		return -EINVAL;
 	a->unknown = 0;
-	core_mutex_lock(&core->lock);
+	core_spin_lock(&core->dispatch);
 	core->tenants_told = true;
-	for (i = 0; i < a->count; i++) {
-		const struct arax_tenant_news *n = &a->news[i];
-		struct core_tenant *t = core_tenant_from(core->tenants, n->id);
-
-		if (!t || t->id != n->id) {
-			a->unknown++;
-			continue;
-		}
-		t->pressure.nr_periods += n->nr_periods;
-		t->pressure.nr_throttled += n->nr_throttled;
-		t->pressure.throttled_ns += n->throttled_ns;
-		core_pressure_add(&t->pressure, n->waiting_ns, now);
-	}
-	core_mutex_unlock(&core->lock);
+	core_spin_unlock(&core->dispatch);
+	for (i = 0; i < a->count; i++)
+		a->unknown += !tell_one(core, &a->news[i], now);
 	return 0;
 }

@@ -24,7 +24,8 @@ int core_device_publish(struct core *core, const struct arax_device *a)
 	spare = core_alloc(sizeof(*spare));
 	if (!spare)
 		return -ENOMEM;
-	core_mutex_lock(&core->lock);
+	now = core_now_ns();
+	core_spin_lock(&core->dispatch);
 	if (a->index > core->nr_devices) {
 		err = -EINVAL;		/* devices are numbered without gaps */
 		goto unlock;
@@ -37,13 +38,12 @@ int core_device_publish(struct core *core, const struct arax_device *a)
 		core_write_once(core->nr_devices, core->nr_devices + 1);
 	}
 	d->d = *a;
-	now = core_now_ns();
 	d->known_ns = a->age_ns < now ? now - a->age_ns : 0;
 	/* Of a device that is lost meanwhile nothing is known: that is an answer, too. */
 	if (!a->known || a->age_ns < ASK_NS)
 		core->asked = false;
 unlock:
-	core_mutex_unlock(&core->lock);
+	core_spin_unlock(&core->dispatch);
 	core_free(spare);
 	return err;
 }
@@ -55,9 +55,7 @@ static void ask_for(struct core *core, const struct arax_device *a, u64 now,
 	if (!a->known || a->age_ns < ASK_NS || core->asked || now - core->asked_ns < ASK_NS)
 		return;
 	core->asked_ns = now;
-	core_spin_lock(&core->dispatch);
 	core->asked = core_note_devices(core, g);
-	core_spin_unlock(&core->dispatch);
 }
 
 int core_device_query(struct core *core, struct arax_device *a)
@@ -69,7 +67,7 @@ int core_device_query(struct core *core, struct arax_device *a)
 	u64 now;
 
 	core_garbage_init(&g);
-	core_mutex_lock(&core->lock);
+	core_spin_lock(&core->dispatch);
 	if (a->index < core->nr_devices) {
 		d = core->devices[core_nospec(a->index, CORE_MAX_DEVICES)];
 		now = core_now_ns();
@@ -79,11 +77,7 @@ int core_device_query(struct core *core, struct arax_device *a)
 		ask_for(core, a, now, &g);
 		err = 0;
 	}
-	core_mutex_unlock(&core->lock);
-	if (g.mediator) {
-		core_spin_lock(&core->dispatch);
-		core_unlock_collect(core, &g);
-	}
+	core_unlock_collect(core, &g);
 	return err;
 }
 
@@ -92,9 +86,11 @@ void core_devices_forget(struct core *core)
 	const size_t at = __builtin_offsetof(struct arax_device, known);
 	u32 i;
 
+	core_spin_lock(&core->dispatch);
 	for (i = 0; i < core->nr_devices; i++)
 		memset((u8 *)&core->devices[i]->d + at, 0, sizeof(struct arax_device) - at);
 	core->asked = false;
+	core_spin_unlock(&core->dispatch);
 }
 
 static bool same_signature(const struct arax_signature *a, const struct arax_signature *b)

@@ -722,6 +722,34 @@ static core_cold void fail_orphans(struct core_client *c, struct prepared *p, u3
 		core_write_once(c->orphaned, false);
 }
 
+/* The last ones of a batch go back, and are read anew. */
+static core_cold void unread(struct core_client *c, struct prepared *p, u32 n,
+			     struct core_garbage *g)
+{
+	u32 i;
+
+	for (i = 0; i < n; i++) {
+		throw_big(p[i].task, g);
+		clist_add_tail(&p[i].task->node, &c->freed);
+	}
+	core_write_once(c->sq_head, c->sq_head - n);
+	c->submitted -= n;
+}
+
+/*
+ * How many of a batch one hold should have: whichever are refused, they reach no more points
+ * than the last of them alone may.  The others are for the next one.
+ */
+static inline u32 within_points(const struct prepared *p, u32 n)
+{
+	u32 i, points = 0;
+
+	for (i = 0; i < n && points < CORE_STEP_POINTS; i++)
+		if (!core_likely(!p[i].task->signal))
+			points += core_timeline_points(p[i].task->signal);
+	return i;
+}
+
 /*
  * Of a queue that waits for room those that find none, and all behind them, are not consumed: they go
  * back unlooked at, and are read anew.  What is refused before that for lack of room is of others.
@@ -730,19 +758,13 @@ static core_cold void fail_orphans(struct core_client *c, struct prepared *p, u3
 static core_cold u32 give_back(struct core_client *c, struct prepared *p, u32 n,
 			       struct core_garbage *g)
 {
-	u32 i = core_room_for_tasks(c->tenant, c->user, n), left;
+	u32 i = core_room_for_tasks(c->tenant, c->user, n);
 
 	while (i < n && !waits(&p[i]))
 		i++;
-	left = i;
-	for (; i < n; i++) {
-		throw_big(p[i].task, g);
-		clist_add_tail(&p[i].task->node, &c->freed);
-	}
-	core_write_once(c->sq_head, c->sq_head - (n - left));
-	c->submitted -= n - left;
-	core_write_once(c->awaits_room, left < n);
-	return left;
+	unread(c, p + i, n - i, g);
+	core_write_once(c->awaits_room, i < n);
+	return i;
 }
 
 /* Returns false if the refusals are not closed yet. */
@@ -871,7 +893,13 @@ static int submit_locked(struct core_client *c, u32 max)
 			core_garbage_init(&g);
 			g.defer_wake = core->params.defers_wakes;
 			core_spin_lock(&core->dispatch);
-			want = n;
+			want = within_points(p, n);
+			if (!core_likely(want == n)) {
+				unread(c, p + want, n - want, &g);
+				n = want;
+				/* The rest says anew why it is the last. */
+				why = 0;
+			}
 			if (c->orphaned)
 				fail_orphans(c, p, n);
 			if (c->queues_wait && !c->dead)

@@ -90,7 +90,7 @@ static bool configured(const struct core_tenant *t)
 
 static bool gone(struct core *core, const struct core_tenant *t)
 {
-	return t->link && core->ops->tenant_gone(core, t);
+	return core_read_once(t->link) && core->ops->tenant_gone(core, t);
 }
 
 static void tenant_free(struct core *core, struct core_tenant *t)
@@ -103,8 +103,8 @@ static void tenant_free(struct core *core, struct core_tenant *t)
 	core_warn_on(t->buffers);
 	core_spin_lock(&core->dispatch);
 	core_share_leave(core, t);
-	core_spin_unlock(&core->dispatch);
 	core_tree_unlink(t->is_user ? &core->users : &core->tenants, &t->by_id);
+	core_spin_unlock(&core->dispatch);
 	clist_del(&t->idle);
 	if (t->link)
 		core->ops->tenant_free(core, t);
@@ -118,7 +118,8 @@ static bool release(struct core *core, struct core_tenant *t)
 
 	for (; t; t = parent) {
 		core_warn_on(!t->refs);
-		if (--t->refs)
+		core_write_once(t->refs, t->refs - 1);
+		if (t->refs)
 			return false;
 		if (configured(t) && !gone(core, t)) {
 			clist_add_tail(&t->idle, &core->idle);
@@ -134,7 +135,7 @@ static bool release(struct core *core, struct core_tenant *t)
 static void look_again(struct core *core, struct core_tenant *t)
 {
 	clist_del(&t->idle);
-	t->refs = 1;
+	core_write_once(t->refs, 1);
 	release(core, t);
 }
 
@@ -154,8 +155,9 @@ static void sweep(struct core *core)
 
 static struct core_tenant *hold(struct core_tenant *t)
 {
-	if (!t->refs++)
+	if (!t->refs)
 		clist_del(&t->idle);
+	core_write_once(t->refs, t->refs + 1);
 	return t;
 }
 
@@ -175,7 +177,9 @@ struct core_tenant *core_tenant_get_spare(struct core *core, u64 id, struct core
 	if (parent)
 		t->parent = hold(parent);
 	memcpy(t->path, path, strnlen(path, sizeof(t->path) - 1));
+	core_spin_lock(&core->dispatch);
 	*core_tree_place(&core->tenants, id) = &t->by_id;
+	core_spin_unlock(&core->dispatch);
 	return t;
 }
 
@@ -464,12 +468,11 @@ unlock:
 	return err;
 }
 
-void core_tenant_usage(struct core *core, struct core_tenant *t, struct arax_usage *u)
+/* With core->dispatch held: commits book what they have posted before they drop it. */
+static void usage(const struct core_tenant *t, struct arax_usage *u)
 {
 	u32 i;
 
-	/* Commits book what they have posted before they drop the lock. */
-	core_spin_lock(&core->dispatch);
 	for (i = 0; i < ARAX_RES_MAX; i++) {
 		u->counters[i].used = core_atomic_read(&t->res[i].used);
 		u->counters[i].peak = core_atomic_read(&t->res[i].peak);
@@ -480,10 +483,16 @@ void core_tenant_usage(struct core *core, struct core_tenant *t, struct arax_usa
 	u->wait_ns = t->wait_ns;
 	u->tasks_done = t->tasks_done;
 	u->tasks_failed = t->tasks_failed;
-	core_spin_unlock(&core->dispatch);
 	u->max_ns = core_read_once(t->max_ns);
 	u->period_ns = core_read_once(t->period_ns);
 	u->weight = core_read_once(t->weight);
+}
+
+void core_tenant_usage(struct core *core, struct core_tenant *t, struct arax_usage *u)
+{
+	core_spin_lock(&core->dispatch);
+	usage(t, u);
+	core_spin_unlock(&core->dispatch);
 }
 
 /* The first that there still is a reason to know. */
@@ -513,11 +522,53 @@ static void fill_stat(struct core_tenant *t, struct arax_tenant *a)
 	a->pad2 = 0;
 }
 
+/* With core->dispatch held. */
+static void fill(struct core *core, struct core_tenant *t, bool is_gone, struct arax_tenant *a)
+{
+	memset(&a->usage, 0, sizeof(a->usage));
+	a->usage.size = sizeof(a->usage);
+	a->usage.scope = ARAX_USAGE_TENANT;
+	usage(t, &a->usage);
+	a->id = t->id;
+	a->parent = t->parent ? t->parent->id : 0;
+	memcpy(a->path, t->path, sizeof(a->path));
+	a->flags = is_gone ? ARAX_TENANT_GONE : 0;
+	a->flags |= core->tenants_told ? ARAX_TENANT_STAT : 0;
+	a->pad = 0;
+	fill_stat(t, a);
+}
+
+/*
+ * As the mediator's polling thread asks: without core->lock.  Only who has been removed, and was
+ * there for nothing but its limits, has to go first, for which that is needed: returns false.
+ */
+static bool query_at_once(struct core *core, struct arax_tenant *a, int *err)
+{
+	struct core_tenant *t;
+	bool is_gone, can;
+
+	if (a->cgroup_fd >= 0 || !core->params.gone_at_once)
+		return false;
+	core_spin_lock(&core->dispatch);
+	t = core_tenant_from(core->tenants, a->id);
+	is_gone = t && gone(core, t);
+	can = !is_gone || core_read_once(t->refs);
+	if (t && can)
+		fill(core, t, is_gone, a);
+	core_spin_unlock(&core->dispatch);
+	*err = t ? 0 : -ENOENT;
+	return can;
+}
+
 int core_tenant_query(struct core *core, struct arax_tenant *a)
 {
 	struct core_tenant *t, *held = NULL;
+	bool is_gone;
 	int err = 0;
 
+	if (query_at_once(core, a, &err))
+		return err;
+	err = 0;
 	core_mutex_lock(&core->lock);
 	if (a->cgroup_fd >= 0) {
 		err = core->ops->tenant_by_fd(core, a->cgroup_fd, false, &held);
@@ -528,17 +579,10 @@ int core_tenant_query(struct core *core, struct arax_tenant *a)
 			err = -ENOENT;
 	}
 	if (!err) {
-		memset(&a->usage, 0, sizeof(a->usage));
-		a->usage.size = sizeof(a->usage);
-		a->usage.scope = ARAX_USAGE_TENANT;
-		core_tenant_usage(core, t, &a->usage);
-		a->id = t->id;
-		a->parent = t->parent ? t->parent->id : 0;
-		memcpy(a->path, t->path, sizeof(a->path));
-		a->flags = gone(core, t) ? ARAX_TENANT_GONE : 0;
-		a->flags |= core->tenants_told ? ARAX_TENANT_STAT : 0;
-		a->pad = 0;
-		fill_stat(t, a);
+		is_gone = gone(core, t);
+		core_spin_lock(&core->dispatch);
+		fill(core, t, is_gone, a);
+		core_spin_unlock(&core->dispatch);
 	}
 	if (held)
 		core_tenant_put(core, held);

@@ -30,6 +30,7 @@ int core_timeline_create(struct core_client *c, struct arax_timeline_create *a)
 
 static void take_event(struct core_event *e, struct core_garbage *g)
 {
+	g->points++;
 	cheap_remove(&e->tl->events, &e->by_value);
 	e->tl->nr_events--;
 	clist_del(&e->node);
@@ -142,6 +143,7 @@ void core_timeline_reach(struct core *core, struct core_timeline *tl, u64 value,
 	while ((n = first_reached(tl, tl->waiters))) {
 		struct core_wait_point *p = cheap_entry(n, struct core_wait_point, by_value);
 
+		g->points++;
 		cheap_remove(&tl->waiters, n);
 		/* Pairs with the acquire in core_wait_poll(). */
 		core_store_release(&p->waits, false);
@@ -376,18 +378,21 @@ void core_wait_end(struct core_wait *w)
 {
 	struct core *core = w->client->core;
 	struct core_garbage g;
-	u32 i;
+	u32 i = 0;
 
-	core_garbage_init(&g);
-	core_spin_lock(&core->dispatch);
-	for (i = 0; i < w->count; i++) {
-		struct core_wait_point *p = &w->points[i];
+	while (i < w->count) {
+		core_garbage_init(&g);
+		core_spin_lock(&core->dispatch);
+		for (; i < w->count && !core_step_over(&g); i++) {
+			struct core_wait_point *p = &w->points[i];
 
-		if (p->waits)
-			cheap_remove(&p->tl->waiters, &p->by_value);
-		p->tl->nr_waiters--;
-		core_timeline_put_locked(p->tl, &g);
+			if (p->waits)
+				cheap_remove(&p->tl->waiters, &p->by_value);
+			p->tl->nr_waiters--;
+			/* With the last one go the eventfds on it. */
+			core_timeline_put_locked(p->tl, &g);
+		}
+		core_unlock_collect(core, &g);
 	}
-	core_unlock_collect(core, &g);
 	w->count = 0;
 }

@@ -2,6 +2,7 @@
 /*
  * Why tasks failed, in words: what the mediator says of a task before it commits its end, for
  * the task's context alone.  The last few of each context; who never fails has no room for any.
+ * core->dispatch guards them, by which a context stays whose task has its slot.
  */
 #include "core.h"
 
@@ -26,11 +27,9 @@ static struct core_client *owner(struct core *core, u64 tag)
 	if (i >= core->params.slots)
 		return NULL;
 	i = (u32)core_nospec(i, core->params.slots);
-	core_spin_lock(&core->dispatch);
 	t = core->slots[i].task;
 	if (t && t->d.tag == tag)
 		c = t->client;
-	core_spin_unlock(&core->dispatch);
 	return c;
 }
 
@@ -45,8 +44,7 @@ int core_task_explain(struct core *core, const struct arax_task_why *a)
 	spare = core_alloc(sizeof(*spare));
 	if (!spare)
 		return -ENOMEM;
-	core_mutex_lock(&core->lock);
-	/* It takes the lock to go. */
+	core_spin_lock(&core->dispatch);
 	c = owner(core, a->tag);
 	if (c && !c->whys) {
 		c->whys = spare;
@@ -57,7 +55,7 @@ int core_task_explain(struct core *core, const struct arax_task_why *a)
 		w->tag = a->tag;
 		memcpy(w->text, a->text, sizeof(w->text));
 	}
-	core_mutex_unlock(&core->lock);
+	core_spin_unlock(&core->dispatch);
 	core_free(spare);
 	return c ? 0 : -ESTALE;
 }
@@ -69,7 +67,7 @@ int core_task_why(struct core_client *c, struct arax_task_why *a)
 
 	if (a->pad)
 		return -EINVAL;
-	core_mutex_lock(&c->core->lock);
+	core_spin_lock(&c->core->dispatch);
 	for (i = 0; c->whys && i < NR_WHYS; i++) {
 		const struct core_why *w = &c->whys->at[i];
 
@@ -78,6 +76,6 @@ int core_task_why(struct core_client *c, struct arax_task_why *a)
 		memcpy(a->text, w->text, sizeof(a->text));
 		err = 0;
 	}
-	core_mutex_unlock(&c->core->lock);
+	core_spin_unlock(&c->core->dispatch);
 	return err;
 }

@@ -1442,6 +1442,81 @@ KTEST(beyond_the_memory_cgroup_is_ENOMEM)
 	cgroup_remove("ktest-memcg");
 }
 
+static int make_buffer(struct client *c)
+{
+	struct arax_buffer_create b;
+
+	return buffer_try(c, PAGE, &b);
+}
+
+static int make_import(struct client *c)
+{
+	static char own[PAGE] __attribute__((aligned(PAGE)));
+	struct arax_buffer_import i = {
+		.size = sizeof(i), .type = ARAX_IMPORT_USER, .fd = -1,
+		.address = (uintptr_t)own, .bytes = PAGE,
+	};
+
+	own[0] = 1;
+	return CALL(c->fd, BUFFER_IMPORT, &i);
+}
+
+static int make_queue(struct client *c)
+{
+	struct arax_queue_create q = { .size = sizeof(q), .flags = ARAX_QUEUE_IN_ORDER };
+
+	return CALL(c->fd, QUEUE_CREATE, &q);
+}
+
+static int make_timeline(struct client *c)
+{
+	struct arax_timeline_create t = { .size = sizeof(t) };
+
+	return CALL(c->fd, TIMELINE_CREATE, &t);
+}
+
+/* What is small: it has no room for what is made besides its pages, if it has any. */
+static int (*const made[])(struct client *c) = {
+	make_buffer, make_import, make_queue, make_timeline,
+};
+
+static int fill_cgroup(void *arg)
+{
+	int (*make)(struct client *c) = *(int (*const *)(struct client *c))arg;
+	int n, more, err = 0, last = -ENOMEM;
+	struct client c;
+
+	cgroup_enter("ktest-memcg");
+	client_open(&c, 4, 128, 0);
+	/* Nothing of the program's own is to be made when there is no room for it. */
+	CHECK_SYS(mlockall(MCL_CURRENT));
+	for (n = 0; !err; n++)
+		err = make(&c);
+	/* Whatever of it is the first that has no room. */
+	for (more = 0; more < 64 && (!last || last == -ENOMEM); more++)
+		last = make(&c);
+	CHECK_SYS(close(c.fd));
+	CHECK_SYS(munmap(c.region, c.init.region_size));
+	CHECK(n > 100);
+	CHECK_ERR(err, ENOMEM);
+	CHECK_EQ(more, 64);
+	return 0;
+}
+
+KTEST(small_things_beyond_the_memory_cgroup_are_ENOMEM)
+{
+	long long kills;
+	unsigned int i;
+
+	close(cgroup_new("ktest-memcg"));
+	cgroup_write("ktest-memcg", "memory.max", "6291456");
+	kills = cgroup_read("ktest-memcg", "memory.events", "oom_kill");
+	for (i = 0; i < sizeof(made) / sizeof(*made); i++)
+		CHECK_OK(child_wait(child_run(fill_cgroup, (void *)&made[i])));
+	CHECK_EQ(cgroup_read("ktest-memcg", "memory.events", "oom_kill"), kills);
+	cgroup_remove("ktest-memcg");
+}
+
 static int commit_all(void *arg)
 {
 	struct arax_buffer_create b;

@@ -294,6 +294,17 @@ static void tenant_free(struct core *core, struct core_tenant *t)
 	fx->cgroups--;
 }
 
+/* Here, or later: fx_end_clients(). */
+static void client_end(struct core_client *c)
+{
+	struct fx *fx = c->core->link;
+
+	if (fx->ends_later)
+		clist_add_tail(&c->wake, &fx->ended);
+	else
+		core_client_free(c);
+}
+
 static const struct core_ops ops = {
 	.ring_alloc = ring_alloc,
 	.ring_free = ring_free,
@@ -304,6 +315,7 @@ static const struct core_ops ops = {
 	.buffer_idle = buffer_idle,
 	.buffer_revoke = buffer_revoke,
 	.buffer_get = buffer_get,
+	.client_end = client_end,
 	.client_wake = client_wake,
 	.mediator_wake = mediator_wake,
 	.recovery_begin = recovery_begin,
@@ -332,6 +344,7 @@ struct core_params fx_params(void)
 		.user_memory = 1ull << 40,
 		.user_tasks = 1000,
 		.user_contexts = 64,
+		.gone_at_once = true,
 	};
 
 	return p;
@@ -344,6 +357,7 @@ struct fx *fx_new(const struct core_params *params)
 	int err;
 
 	only = fx;
+	clist_init(&fx->ended);
 	pthread_mutex_init(&fx->lock, NULL);
 	fx->core = core_create(&ops, &p, fx, &err);
 	ck_assert_ptr_nonnull(fx->core);
@@ -443,6 +457,16 @@ void fx_release(struct fx_client *cl)
 {
 	core_client_release(cl->c);
 	free(cl);
+}
+
+void fx_end_clients(struct fx *fx)
+{
+	while (!clist_empty(&fx->ended)) {
+		struct core_client *c = clist_first(&fx->ended, struct core_client, wake);
+
+		clist_del(&c->wake);
+		core_client_free(c);
+	}
 }
 
 int fx_call(struct fx *fx, struct fx_client *cl, u32 nr, union core_args *a)

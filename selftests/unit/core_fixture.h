@@ -54,6 +54,8 @@ struct fx {
 	int fail_get;
 	bool fail_mediator;
 	bool deep;		/* cgroups nest deeper than tenants */
+	bool ends_later;	/* what clients are freed by: by fx_end_clients() */
+	struct clist ended;
 	void (*backing)(struct core_buffer *buf);	/* called while one gets its pages */
 	void *stale_ring;	/* a mediator's maps, which outlive its file */
 	u32 head;		/* the mediator's position */
@@ -88,6 +90,7 @@ int fx_init(struct fx_client *cl, u32 depth, u32 entry_size, u32 arena);
 /* With rings (depth 16, 128 bytes, a page of arena) and an in-order queue. */
 struct fx_client *fx_client_ready(struct fx *fx);
 void fx_release(struct fx_client *cl);
+void fx_end_clients(struct fx *fx);
 
 /* As a link does it: by number, struct zeroed behind what is given. */
 int fx_call(struct fx *fx, struct fx_client *cl, u32 nr, union core_args *a);
@@ -133,6 +136,9 @@ u32 fx_drain(struct fx *fx);
 void fx_close_buffer(struct fx *fx, struct core_buffer *buf);
 
 #ifndef FX_ABORTS
+/* Whenever that lock has just been given back, by whatever a test calls; NULL: no more. */
+void fx_watch_unlocks(struct core_lock *l, void (*then)(void));
+
 struct Suite *core_call_suite(void);
 struct Suite *core_alloc_suite(void);
 struct Suite *core_tenant_suite(void);
@@ -142,6 +148,7 @@ struct Suite *core_submit_suite(void);
 struct Suite *core_refuse_suite(void);
 struct Suite *core_share_suite(void);
 struct Suite *core_steps_suite(void);
+struct Suite *core_points_suite(void);
 struct Suite *core_lost_suite(void);
 struct Suite *core_dispatch_suite(void);
 struct Suite *core_commit_suite(void);
@@ -151,6 +158,8 @@ struct Suite *core_known_suite(void);
 struct Suite *core_timeline_suite(void);
 struct Suite *core_client_suite(void);
 struct Suite *core_mediator_suite(void);
+struct Suite *core_polling_suite(void);
+struct Suite *core_midway_suite(void);
 struct Suite *core_threads_suite(void);
 struct Suite *core_model_suite(void);
 #endif

@@ -7,7 +7,8 @@ static Suite *(*const suites[])(void) = {
 	core_timeline_suite, core_tenant_suite, core_submit_suite, core_refuse_suite,
 	core_lost_suite, core_commit_suite, core_dispatch_suite, core_fail_suite,
 	core_revoked_suite, core_known_suite, core_client_suite, core_mediator_suite,
-	core_share_suite, core_steps_suite, core_threads_suite, core_model_suite,
+	core_share_suite, core_steps_suite, core_points_suite, core_polling_suite,
+	core_midway_suite, core_threads_suite, core_model_suite,
 };
 
 int main(void)
