@@ -154,7 +154,8 @@ int runner_start(struct runner *r, struct runner_task *t, uint32_t after);
 void runner_note(struct runner *r, const struct runner_task *t);
 
 /* pool.c: a worker for this task alone, or an error; and back. */
-int pool_take(struct runner *r, struct runner_task *t, struct worker **worker);
+int pool_take(struct runner *r, struct runner_task *t, const struct worker_time *time,
+	      struct worker **worker);
 void pool_give(struct runner *r, struct worker *w, enum worker_fate fate);
 /* A lane that is about to run @t, or to wait asleep, may have to let go of the last one. */
 void pool_keep_for(const struct runner_task *t);
