@@ -105,7 +105,7 @@ struct runner {
 	uint32_t nr_debts;		/* ever made: the next one's place, where none is free */
 
 	_Atomic uint64_t runs, worker_runs, worker_starts, worker_crashes, worker_timeouts;
-	_Atomic uint32_t awake;		/* lanes that wait so */
+	_Atomic uint64_t awake;		/* bits: lanes that wait so */
 	_Atomic uint32_t wake_ns;	/* what it takes to wake another one, about */
 	const uint32_t *more;		/* see runner_expects() */
 	_Atomic uint32_t busy;		/* tasks that have a lane */

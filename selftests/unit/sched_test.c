@@ -48,13 +48,20 @@ static uint64_t hand_over_ns(void *arg, uint32_t device, uint64_t run_ns)
 	return device < 2 ? waking[device] : 0;
 }
 
+static uint64_t lanes_awake;
+
+static uint64_t awake(void *arg, uint32_t device)
+{
+	return lanes_awake;
+}
+
 static void make(const char *policy)
 {
 	s = sched_create(&(struct sched_params){
 		.policy = policy,
 		.ops = {
 			.can_run = can_run, .transfer_ns = transfer_ns, .switch_ns = switch_ns,
-			.hand_over_ns = hand_over_ns,
+			.hand_over_ns = hand_over_ns, .awake = awake,
 		},
 	});
 	ck_assert_ptr_nonnull(s);
@@ -64,6 +71,7 @@ static void setup(void)
 {
 	make(NULL);
 	memset(allowed, 0, sizeof(allowed));
+	lanes_awake = 0;
 	now = 1000 * MS;
 	used = 0;
 }
@@ -871,6 +879,25 @@ START_TEST(lanes_have_tasks_ahead)
 END_TEST
 
 /* Not behind what takes long, or nobody knows how long, or longer than it should. */
+/* Where the scheduler says which lane it is. */
+START_TEST(who_is_awake_has_the_next)
+{
+	/* Two that are, and one that there is not. */
+	const uint32_t lanes[] = { 1, 3, 0, 2 };
+	uint32_t i;
+
+	ck_assert_int_eq(sched_device_set(s, 0, 4), 0);
+	ck_assert_int_eq(sched_device_ahead(s, 0, 1), 0);
+	lanes_awake = 1 << 1 | 1 << 3 | 1ull << 40;
+	for (i = 0; i < 4; i++) {
+		struct graph_node *n = push(1, 1);
+
+		ck_assert_ptr_eq(sched_pick(s, now), n);
+		ck_assert_uint_eq(n->sched.lane, lanes[i]);
+	}
+}
+END_TEST
+
 START_TEST(none_wait_long_ahead)
 {
 	struct graph_node *a, *b;
@@ -1742,6 +1769,7 @@ int main(void)
 	tcase_add_test(c, eft_tries_the_unknown);
 	tcase_add_test(c, others_use_what_one_cannot);
 	tcase_add_test(c, lanes_have_tasks_ahead);
+	tcase_add_test(c, who_is_awake_has_the_next);
 	tcase_add_test(c, none_wait_long_ahead);
 	tcase_add_test(c, ahead_comes_after_idle);
 	tcase_add_test(c, ahead_of_ones_own_alone);
