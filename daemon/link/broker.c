@@ -414,8 +414,8 @@ static void bar_if_full(struct broker *b, uid_t uid)
 	if (!err || err == -EEXIST || !complaints_say(&b->unbarred, uid, monotonic_ns(), &unsaid))
 		return;
 	log_warn("a user who sends descriptors that take long to close can't be kept from connecting",
-		 log_u64("uid", uid), log_errno(err), log_u64("unsaid", unsaid),
-		 log_str("remedy", "have the socket where files have access lists (tmpfs), or end that user's programs"));
+		 log_u64("uid", uid), log_errno(err), log_u64("barred", b->barred.nr),
+		 log_u64("unsaid", unsaid), log_str("remedy", barred_remedy(err)));
 }
 
 static void look_at_barred(struct broker *b)
