@@ -713,9 +713,10 @@ static int take_socket(struct broker *b, const char *path, unsigned int mode)
 	mode_t mask;
 	int one = 1, err, tries;
 
-	if (strlen(path) >= sizeof(sa.sun_path) || strlen(path) >= sizeof(b->path)) {
+	_Static_assert(BROKER_PATH_MOST < sizeof(sa.sun_path) && BROKER_PATH_MOST < sizeof(b->path), "");
+	if (strlen(path) > BROKER_PATH_MOST) {
 		log_err("socket path too long", log_str("path", path),
-			log_u64("limit", sizeof(sa.sun_path) - 1),
+			log_u64("limit", BROKER_PATH_MOST),
 			log_str("remedy", "give a shorter one by --socket or link.socket"));
 		return -ENAMETOOLONG;
 	}
