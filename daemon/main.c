@@ -145,6 +145,23 @@ static void on_arriving(void *arg)
 		tenants_event(d->tenants);
 }
 
+/* Of which there is only an errno. */
+static __attribute__((cold)) void say_no_place(const struct daemon *d, int err)
+{
+	const char *named = d->options.socket ? d->options.socket : d->config.link.socket;
+
+	if (err != -ENAMETOOLONG)
+		log_err("no place for the socket: set XDG_RUNTIME_DIR or give --socket", log_errno(err));
+	else if (named && named[0])
+		log_err("socket path too long", log_str("path", named),
+			log_u64("limit", BROKER_PATH_MOST),
+			log_str("remedy", "give a shorter one by --socket or link.socket"));
+	else
+		log_err("socket path too long", log_str("XDG_RUNTIME_DIR", getenv("XDG_RUNTIME_DIR")),
+			log_u64("limit", BROKER_PATH_MOST),
+			log_str("remedy", "give a shorter one by --socket or link.socket, or a shorter XDG_RUNTIME_DIR"));
+}
+
 static int open_broker(struct daemon *d)
 {
 	struct broker_params bp = { .config = &d->config, .holdings = d->holdings,
@@ -157,8 +174,7 @@ static int open_broker(struct daemon *d)
 		return 0;
 	err = options_socket(&d->options, d->config.link.socket, path, sizeof(path));
 	if (err) {
-		log_err("no place for the socket: set XDG_RUNTIME_DIR or give --socket",
-			log_errno(err));
+		say_no_place(d, err);
 		return err;
 	}
 	bp.path = path;
@@ -305,6 +321,21 @@ static int set_limit(void *arg, const struct arax_limit *a)
 	return ret ? ret : err;
 }
 
+/* So that it can be watched before the first limit is saved.  What is @given may be misspelt. */
+static void make_folder(const char *folder, bool given)
+{
+	bool made = !mkdir(folder, 0755);
+
+	if (made && given)
+		log_warn("the folder of saved limits was not there and has been made: none are in force",
+			 log_str("folder", folder),
+			 log_str("remedy", "put files there, which are read at once, or give another one by --tenants"));
+	else if (!made && errno != EEXIST)
+		log_warn("the folder of saved limits is not there and can't be made: none are in force",
+			 log_str("folder", folder), log_errno(-errno),
+			 log_str("remedy", "make it, and it is read at once, or give another one by --tenants"));
+}
+
 static int open_tenants(struct daemon *d)
 {
 	const char *folder = d->options.tenants;
@@ -316,8 +347,7 @@ static int open_tenants(struct daemon *d)
 		folder = SAVED_FOLDER;
 		mkdir(SAVED_PARENT, 0755);
 	}
-	/* So that it can be watched before the first limit is saved. */
-	mkdir(folder, 0755);
+	make_folder(folder, d->options.tenants);
 	if (!cgroup_mount(mount, sizeof(mount))) {
 		log_notice("no cgroup2 file system is mounted: no saved limits",
 			   log_str("folder", folder));

@@ -100,6 +100,9 @@ static int take(struct options *o, int opt)
 		o->kinds = optarg;
 		break;
 	case TENANTS:
+		/* A variable that isn't set, most likely. */
+		if (!*optarg)
+			return fail("--tenants takes a folder", NULL);
 		o->tenants = optarg;
 		break;
 	case NO_KERNEL:

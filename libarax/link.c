@@ -63,7 +63,7 @@ static const char *kernel_path(bool admin)
 
 static int open_named(struct link **l, const char *want, bool admin)
 {
-	char path[256];
+	char path[4096];	/* what is too long is shown as it is, if it can be */
 	const char *dir;
 	struct stat st;
 	int ret;

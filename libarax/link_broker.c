@@ -887,8 +887,8 @@ static int connect_to(const char *path, uint32_t uid, bool any_uid)
 	if (!*path)
 		return error_set(-EINVAL, "a socket without a path");
 	if (strlen(path) >= sizeof(addr.sun_path))
-		return error_set(-ENAMETOOLONG, "socket %s: a path of %zu bytes is the longest",
-				 path, sizeof(addr.sun_path) - 1);
+		return error_set(-ENAMETOOLONG, "a socket's path has %zu bytes at most, and this one %zu: give a shorter one (ARAX_LINK=broker:PATH, XDG_RUNTIME_DIR): %s",
+				 sizeof(addr.sun_path) - 1, strlen(path), path);
 	strcpy(addr.sun_path, path);
 	addr_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path) + 1);
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);

@@ -934,10 +934,19 @@ static uint64_t live_beside(void *arg, const struct graph_node *node)
 static uint64_t hand_over_ns(void *arg, uint32_t device, uint64_t run_ns)
 {
 	const struct poller *p = arg;
+	const struct poller_device *pd = &p->devs[device];
 
 	if (!p->visitor && run_ns < p->inline_ns)
 		return 0;
-	return runner_hand_over_ns(p->devs[device].runner);
+	return runner_hand_over_ns(pd->runner, pd->depth > 1 ? ~0ull : ~pd->lanes_busy);
+}
+
+/* Which of its lanes the device's next task had better have, where the scheduler says which. */
+static uint64_t awake(void *arg, uint32_t device)
+{
+	const struct poller *p = arg;
+
+	return runner_awake(p->devs[device].runner);
 }
 
 /* ... and how late, if it is known what is to come. */
@@ -1022,6 +1031,7 @@ int poller_create(const struct config *config, const struct registry *registry,
 	sp.arg = p;
 	sp.ops.live = live_beside;
 	sp.ops.hand_over_ns = hand_over_ns;
+	sp.ops.awake = awake;
 	sp.ops.followers = followers;
 	sp.ops.look_back = look_back;
 	if (p->memory)

@@ -1347,11 +1347,15 @@ static void hand_over(struct run *run, bool launch)
 /* Who visits is awake, and has just ended a task: the next one of its device is its own. */
 uint32_t run_free_lane(const struct poller *p, const struct poller_device *pd)
 {
+	uint64_t idle = ~pd->lanes_busy, awake = 0;
 	uint32_t lane = p->visitor_lane;
 
 	if (p->visitor == pd && lane < pd->lanes && !(pd->lanes_busy >> lane & 1))
 		return lane;
-	return (uint32_t)__builtin_ctzll(~pd->lanes_busy);
+	/* Of several one that needs not be woken. */
+	if (idle & (idle - 1))
+		awake = idle & runner_awake(pd->runner);
+	return (uint32_t)__builtin_ctzll(awake ?: idle);
 }
 
 /* Each lane has a place of its own, but a task that has lost its lane still has its place. */

@@ -70,6 +70,19 @@ int barred_add(struct barred *b, const char *path, uid_t uid)
 	return err;
 }
 
+const char *barred_remedy(int err)
+{
+	switch (err) {
+	case -ENOSPC:
+		return "as many users are barred as may be: end their programs; of one login's subordinate uids (/etc/subuid) stop the containers, or give it fewer";
+	case -EPERM:
+		return "end that user's programs: it is the socket's owner, whom no access list keeps out";
+	case -EBUSY:
+		return "end that user's programs, or take the access list from the socket, which is not araxd's (setfacl -b)";
+	}
+	return "have the socket where files have access lists (tmpfs), or end that user's programs";
+}
+
 void barred_remove(struct barred *b, uint32_t at)
 {
 	const uid_t uid = b->uid[at];

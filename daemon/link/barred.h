@@ -24,10 +24,14 @@ struct barred {
 
 /*
  * connect() is EACCES to him from here on, if he is neither @path's owner nor may pass by its mode.
- * -EEXIST: he is one of them; other errors: he can't be, as where there are no access lists.
+ * -EEXIST: he is one of them; -ENOSPC: there are BARRED_MOST, none of whom goes for him; other errors: he
+ * can't be, as where there are no access lists.
  */
 int barred_add(struct barred *b, const char *path, uid_t uid);
 /* The one at @at of @nr is none any more: the last one is in his place. */
 void barred_remove(struct barred *b, uint32_t at);
+
+/* What an administrator can do where barred_add() has failed. */
+const char *barred_remedy(int err) __attribute__((cold));
 
 #endif /* ARAXD_LINK_BARRED_H */

@@ -414,8 +414,8 @@ static void bar_if_full(struct broker *b, uid_t uid)
 	if (!err || err == -EEXIST || !complaints_say(&b->unbarred, uid, monotonic_ns(), &unsaid))
 		return;
 	log_warn("a user who sends descriptors that take long to close can't be kept from connecting",
-		 log_u64("uid", uid), log_errno(err), log_u64("unsaid", unsaid),
-		 log_str("remedy", "have the socket where files have access lists (tmpfs), or end that user's programs"));
+		 log_u64("uid", uid), log_errno(err), log_u64("barred", b->barred.nr),
+		 log_u64("unsaid", unsaid), log_str("remedy", barred_remedy(err)));
 }
 
 static void look_at_barred(struct broker *b)
@@ -713,9 +713,10 @@ static int take_socket(struct broker *b, const char *path, unsigned int mode)
 	mode_t mask;
 	int one = 1, err, tries;
 
-	if (strlen(path) >= sizeof(sa.sun_path) || strlen(path) >= sizeof(b->path)) {
+	_Static_assert(BROKER_PATH_MOST < sizeof(sa.sun_path) && BROKER_PATH_MOST < sizeof(b->path), "");
+	if (strlen(path) > BROKER_PATH_MOST) {
 		log_err("socket path too long", log_str("path", path),
-			log_u64("limit", sizeof(sa.sun_path) - 1),
+			log_u64("limit", BROKER_PATH_MOST),
 			log_str("remedy", "give a shorter one by --socket or link.socket"));
 		return -ENAMETOOLONG;
 	}

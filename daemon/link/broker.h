@@ -26,6 +26,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define BROKER_PATH_MOST	107u	/* bytes of its socket's path: an address has room for no more */
+
 struct arax_limit;
 struct broker;
 struct config;

@@ -271,13 +271,22 @@ static void forget_room(struct sched *s)
 		s->devices[i].room = false;
 }
 
-/* An idle one, or the one that was booked. */
-static uint32_t lane_for(const struct sched_device *d, const struct graph_node *n, uint64_t now_ns)
+/* An idle one, which need not be woken if there is one, or the one that was booked. */
+static uint32_t lane_for(const struct sched *s, const struct graph_node *n, uint64_t now_ns)
 {
+	const struct sched_device *d = &s->devices[n->device];
 	uint32_t lane = 0;
+	uint64_t awake;
 
 	if (!has_idle_lane(d))
 		return lane_with_room(d, n, now_ns);
+	awake = s->ops.awake && d->ahead && d->lanes > 1 ? s->ops.awake(s->arg, n->device) : 0;
+	for (; awake; awake &= awake - 1) {
+		lane = (uint32_t)__builtin_ctzll(awake);
+		if (lane < d->lanes && !d->lane[lane].tasks)
+			return lane;
+	}
+	lane = 0;
 	while (d->lane[lane].tasks)
 		lane++;
 	return lane;
@@ -1578,7 +1587,7 @@ static void picked(struct sched *s, struct graph_node *n, uint64_t now_ns)
 {
 	s->queued--;
 	waits_goes(s, n->sched.flow);
-	placed(s, n, lane_for(&s->devices[n->device], n, now_ns), now_ns);
+	placed(s, n, lane_for(s, n, now_ns), now_ns);
 }
 
 /* How long it would take, if it may be behind what is on the lane; else 0. */

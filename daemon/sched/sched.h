@@ -136,6 +136,7 @@ struct sched_link {
  *		if that is SCHED_NO_DEVICE, at the host (NULL: the host has all)
  * @hand_over_ns: until a task of @run_ns that is given to @device, which is idle, can begin there: what
  *		it takes to wake it; more than SCHED_HAND_OVER_MOST_NS counts as that (NULL: 0)
+ * @awake:	bits: idle lanes of a device with tasks ahead that need not be woken (NULL: nothing is known)
  * @tenant:	@t->id has its first task for long: fill in the rest; false: nothing is
  *		known of it (NULL: all weights are equal until sched_tenant_set())
  */
@@ -160,6 +161,7 @@ struct sched_ops {
 	bool (*link)(void *arg, uint32_t device, struct sched_link *link);
 	bool (*holds)(void *arg, const struct graph_node *node, uint32_t i, uint32_t device);
 	uint64_t (*hand_over_ns)(void *arg, uint32_t device, uint64_t run_ns);
+	uint64_t (*awake)(void *arg, uint32_t device);
 	bool (*tenant)(void *arg, struct sched_tenant *t);
 };
 

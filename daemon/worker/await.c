@@ -105,7 +105,7 @@ static bool await_on_core(struct lane *lane)
 bool await_next(struct lane *lane)
 {
 	struct runner *r = lane->runner;
-	uint32_t awake;
+	uint64_t me = 1ull << lane->index, awake;
 	bool come, alone;
 
 	if (has_come(lane))
@@ -114,14 +114,14 @@ bool await_next(struct lane *lane)
 	if (lane->lost_waits)
 		lane->lost_waits--;
 	/* Where CPUs are many they wait for long: most of a group's are for its kernels and for programs. */
-	awake = atomic_fetch_add_explicit(&r->awake, 1, memory_order_relaxed);
+	awake = atomic_fetch_or_explicit(&r->awake, me, memory_order_relaxed);
 	if (alone)
 		come = await_on_core(lane);
-	else if (!awake_many_cpus() || awake < awake_cpus() / AWAKE_SHARE)
+	else if (!awake_many_cpus() || (uint32_t)__builtin_popcountll(awake) < awake_cpus() / AWAKE_SHARE)
 		come = awake_for(has_come, lane);
 	else
 		come = has_come(lane);
-	atomic_fetch_sub_explicit(&r->awake, 1, memory_order_relaxed);
+	atomic_fetch_and_explicit(&r->awake, ~me, memory_order_relaxed);
 	return come;
 }
 
@@ -130,9 +130,14 @@ void runner_expects(struct runner *r, const uint32_t *more)
 	r->more = more;
 }
 
-uint64_t runner_hand_over_ns(const struct runner *r)
+uint64_t runner_awake(const struct runner *r)
 {
-	if (atomic_load_explicit(&r->awake, memory_order_relaxed))
+	return atomic_load_explicit(&r->awake, memory_order_relaxed);
+}
+
+uint64_t runner_hand_over_ns(const struct runner *r, uint64_t lanes)
+{
+	if (runner_awake(r) & lanes)
 		return 0;
 	return atomic_load_explicit(&r->wake_ns, memory_order_relaxed);
 }

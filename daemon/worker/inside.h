@@ -105,7 +105,7 @@ struct runner {
 	uint32_t nr_debts;		/* ever made: the next one's place, where none is free */
 
 	_Atomic uint64_t runs, worker_runs, worker_starts, worker_crashes, worker_timeouts;
-	_Atomic uint32_t awake;		/* lanes that wait so */
+	_Atomic uint64_t awake;		/* bits: lanes that wait so */
 	_Atomic uint32_t wake_ns;	/* what it takes to wake another one, about */
 	const uint32_t *more;		/* see runner_expects() */
 	_Atomic uint32_t busy;		/* tasks that have a lane */
@@ -154,7 +154,8 @@ int runner_start(struct runner *r, struct runner_task *t, uint32_t after);
 void runner_note(struct runner *r, const struct runner_task *t);
 
 /* pool.c: a worker for this task alone, or an error; and back. */
-int pool_take(struct runner *r, struct runner_task *t, struct worker **worker);
+int pool_take(struct runner *r, struct runner_task *t, const struct worker_time *time,
+	      struct worker **worker);
 void pool_give(struct runner *r, struct worker *w, enum worker_fate fate);
 /* A lane that is about to run @t, or to wait asleep, may have to let go of the last one. */
 void pool_keep_for(const struct runner_task *t);

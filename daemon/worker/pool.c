@@ -414,7 +414,8 @@ static int have(struct runner_task *t, struct worker *w, struct worker **worker)
 	return 0;
 }
 
-int pool_take(struct runner *r, struct runner_task *t, struct worker **worker)
+int pool_take(struct runner *r, struct runner_task *t, const struct worker_time *time,
+	      struct worker **worker)
 {
 	const struct worker_key key = key_of(r, t);
 	uint64_t deadline = t->deadline_ns;
@@ -432,14 +433,17 @@ int pool_take(struct runner *r, struct runner_task *t, struct worker **worker)
 	pthread_mutex_unlock(&r->lock);
 	if (err == -EUSERS)
 		return say_too_many(r, key.uid);
+	if (err == -ETIMEDOUT)
+		reason_set("kernel %s got no process on %s in its time: all of its %u (worker.max) were busy",
+			   t->kernel->sig.name, r->dev->info.name, r->max_workers);
 	if (err)
 		return err;
 	if (w) {
 		worker_resume(w);
 		return have(t, w, worker);
 	}
-	/* Starting takes a millisecond: not under the lock. */
-	err = worker_start(&r->options, &key, &w);
+	/* Starting takes a millisecond, or as long as its user likes: not under the lock. */
+	err = worker_start(&r->options, &key, time, &w);
 	if (err == -EOPNOTSUPP)
 		atomic_store(&r->can_foreign, false);
 	pthread_mutex_lock(&r->lock);

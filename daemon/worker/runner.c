@@ -384,10 +384,7 @@ static int run_in_worker(struct runner *r, struct runner_task *t)
 	}
 	if (r->opencl && !t->kernel->foreign)
 		t->image = r->handles[t->kernel->index].built;
-	err = pool_take(r, t, &w);
-	if (err == -ETIMEDOUT)
-		reason_set("kernel %s got no process on %s in its time: all of its %u (worker.max) were busy",
-			   t->kernel->sig.name, r->dev->info.name, r->max_workers);
+	err = pool_take(r, t, &time, &w);
 	if (err)
 		return not_had(err);
 	err = worker_run(w, t, cores_for_one(r), &time, &fate);

@@ -296,8 +296,13 @@ void runner_submit(struct runner *r, struct runner_task *task);
  * for what those have before them.
  */
 void runner_expects(struct runner *r, const uint32_t *more);
-/* About what passes until a task that is submitted now, to an idle lane, can begin.  Any thread. */
-uint64_t runner_hand_over_ns(const struct runner *r);
+/* Bits: lanes that wait for a task, and are awake.  Any thread. */
+uint64_t runner_awake(const struct runner *r);
+/*
+ * About what passes until a task that is submitted now can begin, to one of @lanes (bits), which are idle:
+ * to one that is awake, if any is.  Any thread.
+ */
+uint64_t runner_hand_over_ns(const struct runner *r, uint64_t lanes);
 
 /* The next task's of @lane. */
 uint32_t runner_ticket(const struct runner *r, uint32_t lane);

@@ -31,8 +31,8 @@
 #include "daemon/worker/sandbox.h"
 #include "daemon/worker/spawn.h"
 
-#define START_TIMEOUT_MS	10000
-#define START_LOOK_MS		20	/* several times as long as most take */
+#define START_MS		10000u
+#define START_LOOK_NS		20000000u	/* several times as long as most take */
 #define KILL_TIMEOUT_NS		2000000000u
 #define SEND_TIMEOUT_NS		5000000000u
 #define SPIN_ROUNDS		4000	/* about 20 us */
@@ -49,6 +49,7 @@ struct worker {
 	pid_t pid;
 	int pidfd, socket, reply;	/* -1, all: see let_go() */
 	bool reaped;
+	bool ready;			/* it has said so */
 	uint64_t killed_ns;		/* CLOCK_MONOTONIC, when first; 0: it was not */
 	bool hangs;			/* it was waited for in vain */
 	bool spin;			/* in the present launch */
@@ -112,7 +113,8 @@ static int send_msg(struct worker *w, const struct worker_msg *msg, int fd)
 bool worker_answered(const struct worker *w)
 {
 	/* Acquire: the result, and what the kernel wrote; see the worker's serve(). */
-	return atomic_load_explicit(&w->slot->reply, memory_order_acquire) == w->seq;
+	return w->ready &&
+	       atomic_load_explicit(&w->slot->reply, memory_order_acquire) == w->seq;
 }
 
 /* What comes first; 0: nothing will. */
@@ -552,45 +554,64 @@ static bool stands_still(const struct worker *w)
 	return state && state[1] == ' ' && (state[2] == 'T' || state[2] == 't');
 }
 
+/* Nobody waits for the launch any more. */
+static int not_in_time(int err)
+{
+	if (err == -ETIMEDOUT)
+		reason_set("the process for the kernel had not started when the task's deadline passed");
+	return err;
+}
+
 /*
- * Until there is one, or its end.  A lane waits, and with it others' tasks: none of that time is given
- * to who stops his worker.
+ * Until there is one, or its end.  A lane waits, and with it others' tasks: so a start makes way for them
+ * as a launch does, for a user can keep his worker from getting a CPU, and who stops it is given no time at all.
  */
-static bool await_message(struct worker *w)
+static int await_message(struct worker *w, struct worker_time *t)
 {
 	/* Its end of the socket may outlive it, with whoever was forked in between, or took it. */
 	struct pollfd p[2] = { { .fd = w->socket, .events = POLLIN },
 			       { .fd = w->pidfd, .events = POLLIN } };
-	uint64_t unsaid;
-	int ms;
+	uint64_t now, at, until, unsaid;
+	struct timespec left;
+	int err;
 
-	for (ms = 0; ms < START_TIMEOUT_MS; ms += START_LOOK_MS) {
-		if (poll(p, 2, START_LOOK_MS) > 0)
-			return true;
+	while ((now = now_ns()) - t->began_ns - t->paused_ns < START_MS * 1000000ull) {
+		at = next_look(t);
+		if (at && now >= at) {
+			err = look(w, t, now);
+			if (err)
+				return not_in_time(err);
+			continue;
+		}
+		until = now + START_LOOK_NS;
+		left = span((at && at < until ? at : until) - now);
+		if (ppoll(p, 2, &left, NULL) > 0)
+			return 0;
 		if (stands_still(w)) {
 			reason_set("the process for the kernel was stopped by somebody as it started");
 			if (say_not_started(w, &unsaid))
 				log_err("worker stopped as it starts", log_i64("pid", w->pid),
 					log_u64("uid", w->key.uid), log_u64("unsaid", unsaid));
-			return false;
+			return -EAGAIN;
 		}
 	}
-	reason_set("the process for the kernel did not start within %d ms", START_TIMEOUT_MS);
+	reason_set("the process for the kernel did not start within %u ms: it gets hardly any CPU",
+		   START_MS);
 	if (say_not_started(w, &unsaid))
-		log_err("worker does not start", log_u64("uid", w->key.uid),
-			log_u64("waited_ms", START_TIMEOUT_MS), log_u64("unsaid", unsaid));
-	return false;
+		log_err("worker does not start", log_i64("pid", w->pid), log_u64("uid", w->key.uid),
+			log_u64("waited_ms", START_MS), log_u64("unsaid", unsaid));
+	return -EAGAIN;
 }
 
 /* The first message says that the program runs, or what stopped it. */
-static int await_ready(struct worker *w)
+static int await_ready(struct worker *w, struct worker_time *t)
 {
 	struct worker_msg msg;
 	ssize_t n;
-	int err;
+	int err = await_message(w, t);
 
-	if (!await_message(w))
-		return -EAGAIN;
+	if (err)
+		return err;
 	n = recv(w->socket, &msg, sizeof(msg), MSG_DONTWAIT);
 	if (n == sizeof(msg) && msg.type == WORKER_MSG_READY && msg.id == WORKER_VERSION) {
 		/*
@@ -598,6 +619,7 @@ static int await_ready(struct worker *w)
 		 * would be ours to close, which may have no end.
 		 */
 		shutdown(w->socket, SHUT_RD);
+		w->ready = true;
 		return 0;
 	}
 	err = n == sizeof(msg) ? cannot(w, &msg) : 0;
@@ -701,7 +723,7 @@ static void say_not_created(const struct worker *w, int err)
 			log_u64("unsaid", unsaid));
 }
 
-static int start(struct worker *w, const struct worker_options *o)
+static int start(struct worker *w, const struct worker_options *o, struct worker_time *t)
 {
 	int err = create(w, o);
 
@@ -713,12 +735,20 @@ static int start(struct worker *w, const struct worker_options *o)
 	/* That it can't be sent has a reason which the first message tells. */
 	if (has_device(w))
 		send_device(w, &o->device);
-	return await_ready(w);
+	return await_ready(w, t);
+}
+
+/* What is to be told of its failing by the errno; of all else it is enough to try again. */
+static bool tells(int err)
+{
+	return err == -EOPNOTSUPP || err == -ENODEV || err == -ETIMEDOUT || err == -ECANCELED;
 }
 
 int worker_start(const struct worker_options *o, const struct worker_key *key,
-		 struct worker **worker)
+		 const struct worker_time *launch, struct worker **worker)
 {
+	struct worker_time t = { .deadline_ns = launch->deadline_ns, .turn = launch->turn,
+				 .may_wait = launch->may_wait, .began_ns = now_ns() };
 	struct worker *w = calloc(1, sizeof(*w));
 	int err;
 
@@ -729,10 +759,15 @@ int worker_start(const struct worker_options *o, const struct worker_key *key,
 	w->reaped = true;
 	w->pidfd = w->socket = w->reply = -1;
 	pthread_mutex_init(&w->lock, NULL);
-	err = start(w, o);
+	/* Most are over by then, however short slices are. */
+	if (t.turn)
+		t.look_ns = t.began_ns + (t.turn->slice_ns > START_LOOK_NS ? t.turn->slice_ns : START_LOOK_NS);
+	err = start(w, o, &t);
+	if (t.turn)
+		turn_ran(t.turn, &t);
 	if (err) {
 		*worker = end(w) ? NULL : w;
-		return err == -EOPNOTSUPP || err == -ENODEV ? err : -EAGAIN;
+		return tells(err) ? err : -EAGAIN;
 	}
 	log_debug("worker started", log_i64("pid", w->pid), log_u64("uid", key->uid),
 		  log_u64("gid", key->gid), log_u64("owner", key->owner));
@@ -1087,6 +1122,7 @@ int worker_run(struct worker *w, const struct runner_task *t, uint32_t cores,
 		return err;
 	/* Now: what it is told before it is asked can take long, too. */
 	time->began_ns = now_ns();
+	time->paused_ns = 0;
 	time->look_ns = time->turn ? time->began_ns + time->turn->slice_ns : 0;
 	w->seq++;
 	pthread_mutex_lock(&w->lock);
@@ -1205,7 +1241,7 @@ int worker_build(const struct worker_options *o, const struct worker_key *key,
 	*left = NULL;
 	if (fd < 0)
 		return -errno;
-	err = worker_start(o, key, &w);
+	err = worker_start(o, key, time, &w);
 	if (err) {
 		*left = w;
 		close(fd);

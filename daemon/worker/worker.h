@@ -87,12 +87,14 @@ struct worker_time {
 };
 
 /*
+ * For @launch, whose turn and deadline hold for the start as well.
  * -EAGAIN: can't be started now; -EOPNOTSUPP: it is to be foreign, and can't be locked
  * up on this machine; -ENODEV: the vendor's stack shows this user no such device.  Logged with
- * the reason.  Then *@worker is NULL, or one that was killed and is still there: for worker_gone().
+ * the reason.  -ETIMEDOUT, -ECANCELED: as of a launch.
+ * Then *@worker is NULL, or one that was killed and is still there: for worker_gone().
  */
 int worker_start(const struct worker_options *o, const struct worker_key *key,
-		 struct worker **worker);
+		 const struct worker_time *launch, struct worker **worker);
 
 /* Says that foreign code can't be run on this machine, and what would help. */
 void worker_log_no_sandbox(const char *missing);
@@ -130,7 +132,7 @@ uint64_t worker_cpu_ns(const struct worker *w);
 /* Whoever it is of, in the middle of a launch: but for processes that an installed kernel started. */
 void worker_halt(struct worker *w);
 void worker_go_on(struct worker *w);
-/* Whether its launch is over. */
+/* Whether its launch is over; of one that is being started, there is none yet. */
 bool worker_answered(const struct worker *w);
 
 /* Whether it says that it has done all that it was told.  It may lie. */

@@ -52,6 +52,8 @@ endif
 
 STOPPED_WORKER := $(B)/test/worker-stops
 $(call program,$(STOPPED_WORKER),plain,selftests/kernels-test/stops.c,)
+SLOW_WORKER := $(B)/test/worker-slow
+$(call program,$(SLOW_WORKER),plain,selftests/kernels-test/slow.c $(WORKER_SRCS),$(WORKER_LIBS))
 TRACED_WORKER := $(B)/test/worker-traced
 $(call program,$(TRACED_WORKER),plain,selftests/kernels-test/traced.c,)
 LEAVING_WORKER := $(B)/test/worker-leaves

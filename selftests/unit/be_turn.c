@@ -286,7 +286,6 @@ START_TEST(stands_still_and_goes_on)
 	/* Others have its lane: in a worker, and here. */
 	ck_assert_int_eq(finish(begin("test_error_data", false)), 0);
 	ck_assert_int_eq(finish(begin("test_error", false)), 0);
-	ck_assert_uint_eq(query().worker_starts, 2);
 	ck_assert_uint_eq(counted(k), count);
 	ck_assert_int_eq(k->done, 0);
 	go_on(k);
@@ -298,6 +297,7 @@ START_TEST(stands_still_and_goes_on)
 	ck_assert_int_eq(k->parked, 1);
 	ck_assert_uint_ge(k->turn.paused_ns, 50 * MS);
 	ck_assert_uint_ge(k->turn.ran_ns, 2 * MS);
+	ck_assert_uint_eq(query().worker_starts, 2);
 	ck_assert_int_eq(finish(k), 0);
 }
 END_TEST
@@ -823,6 +823,78 @@ static int workers_descriptors(void)
 	return n;
 }
 
+/* From then on workers need two seconds to start. */
+static void start_slowly(void)
+{
+	log_max_level = 0;
+	config.worker.program = strdup("build/test/worker-slow");
+	open_runner_anew();
+}
+
+/* Whoever keeps his worker from a CPU keeps no lane by that. */
+START_TEST(starting_it_makes_way)
+{
+	struct task *k;
+
+	start_slowly();
+	k = park("test_error_data");
+	ck_assert_int_eq(finish(begin("test_error", false)), 0);
+	ck_assert_int_eq(k->done, 0);
+	usleep(100000);
+	go_on(k);
+	await(&k->done, 1);
+	ck_assert_uint_ge(k->turn.paused_ns, 100 * MS);
+	/* What it waited for was its own. */
+	ck_assert_uint_ge(k->turn.ran_ns, 1000 * MS);
+	ck_assert_uint_ge(k->t.device_ns, 1000 * MS);
+	ck_assert_int_eq(finish(k), 0);
+	/* That one is ready. */
+	ck_assert_int_eq(finish(begin("test_error_data", true)), 0);
+	ck_assert_uint_eq(query().worker_starts, 1);
+}
+END_TEST
+
+START_TEST(ends_starting)
+{
+	struct task *k;
+	uint64_t began;
+
+	start_slowly();
+	for (int parked = 0; parked < 2; parked++) {
+		began = now_ns();
+		k = begin("test_error_data", parked);
+		while (!(parked ? k->parked : k->slices) && !k->done)
+			usleep(500);
+		runner_end(runner, &k->turn);
+		ck_assert_int_eq(finish(k), -ECANCELED);
+		ck_assert_uint_lt(now_ns() - began, 1800 * MS);
+		ck_assert_uint_eq(query().workers, 0);
+	}
+}
+END_TEST
+
+START_TEST(deadline_passes_while_starting)
+{
+	struct task *k;
+	uint64_t began;
+
+	start_slowly();
+	for (int parked = 0; parked < 2; parked++) {
+		began = now_ns();
+		k = make_task("test_error_data");
+		k->way = parked;
+		k->t.deadline_ns = began + 200 * MS;
+		runner_submit(runner, &k->t);
+		await(&k->done, 1);
+		ck_assert_int_eq(k->parked, parked);
+		ck_assert_str_eq(k->t.reason, "the process for the kernel had not started when the task's deadline passed");
+		ck_assert_int_eq(finish(k), -ETIMEDOUT);
+		ck_assert_uint_lt(now_ns() - began, 1800 * MS);
+	}
+	ck_assert_uint_eq(query().worker_timeouts, 0);
+}
+END_TEST
+
 /* Any number of them can be kept from ending, by who traces them: they have no descriptors. */
 START_TEST(can_not_be_killed)
 {
@@ -1197,6 +1269,9 @@ int main(void)
 	tcase_add_test(t, unheard_it_can_not_have_ended);
 	tcase_add_test(t, killed_while_parked);
 	tcase_add_test(t, destroyed_while_parked);
+	tcase_add_test(t, starting_it_makes_way);
+	tcase_add_test(t, ends_starting);
+	tcase_add_test(t, deadline_passes_while_starting);
 	tcase_add_test(t, can_not_be_killed);
 	tcase_add_test(t, no_more_of_anything);
 	tcase_add_test(t, no_thread_no_way);
@@ -1220,6 +1295,8 @@ int main(void)
 	tcase_add_test(cg, what_it_starts_is_its_own);
 	tcase_add_test(cg, ends_parked);
 	tcase_add_test(cg, unheard_it_makes_way);
+	tcase_add_test(cg, starting_it_makes_way);
+	tcase_add_test(cg, ends_starting);
 	tcase_add_test(cg, killed_while_parked);
 	tcase_add_test(cg, cgroups_go_with_their_workers);
 	tcase_add_test(cg, its_children_go_though_it_hangs);

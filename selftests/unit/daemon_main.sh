@@ -86,6 +86,20 @@ ok $? "no place for a private socket exits with 1"
 timeout 60 "$araxd" --user --no-kernel --socket '' 2>"$dir/over"
 [ $? = 2 ] && grep -q -- '--socket takes a path' "$dir/over"
 ok $? "a socket without a path is wrong usage"
+timeout 60 "$araxd" --user --no-kernel --tenants '' 2>"$dir/over"
+[ $? = 2 ] && grep -q -- '--tenants takes a folder' "$dir/over"
+ok $? "so are limits without a folder"
+# More than an address has room for, and more than araxd would take of any path.
+long=$dir/$(printf 'x%.0s' {1..60})
+longer=$long/$(printf 'x%.0s' {1..200})
+for path in "$long$long" "$longer"; do
+	timeout 60 "$araxd" --user --socket "$path" 2>"$dir/over"
+	[ $? = 1 ] && grep -q "socket path too long path=$path limit=107 remedy=\"give a shorter one by --socket or link.socket\"" "$dir/over"
+	ok $? "a socket's path has 107 bytes at most: ${#path} are refused, and how to mend it is said"
+	XDG_RUNTIME_DIR=$path timeout 60 "$araxd" --user 2>"$dir/over"
+	[ $? = 1 ] && grep -q 'socket path too long.* limit=107 remedy="give a shorter one by --socket or link.socket' "$dir/over"
+	ok $? "and so it is of the folder that it is in by default"
+done
 timeout 60 "$araxd" --user --socket "$sock" --kind cpu,bogus 2>"$dir/over"
 [ $? = 2 ] && grep -q 'kind "bogus": must be' "$dir/over"
 ok $? "so is a kind that there isn't"
@@ -201,6 +215,26 @@ ok $? "a wrong configuration changes nothing"
 stop TERM
 [ "$status" = 0 ]
 ok $? "and it goes on"
+
+# It may be misspelt.
+start --tenants "$dir/tenats.d"
+grep -q "warning: the folder of saved limits was not there and has been made: none are in force folder=$dir/tenats.d remedy=\"put files there" "$dir/log"
+ok $? "a folder of limits that was not there is told"
+stop TERM
+start --tenants "$dir/tenats.d"
+! grep -q 'the folder of saved limits' "$dir/log"
+ok $? "and one that is there is not"
+stop TERM
+start --tenants "$dir/none/tenats.d"
+grep -q "warning: the folder of saved limits is not there and can't be made: none are in force folder=$dir/none/tenats.d error=.*No such file.*remedy=\"make it, and it is read at once" "$dir/log"
+ok $? "nor can one be made where there is nothing above it"
+if ! grep -q 'no cgroup2' "$dir/log"; then
+	mkdir -p "$dir/none/tenats.d"
+	echo 'nonsense' >"$dir/none/tenats.d/10-x.conf"
+	logs 'tenats.d/10-x.conf'
+	ok $? "which is read as soon as it is there"
+fi
+stop TERM
 
 for kind in kernel:--user broker:--no-broker; do
 	echo "link { kind = ${kind%:*} }" >"$dir/conf"

@@ -1759,7 +1759,15 @@ START_TEST(barred_come_and_go)
 	for (i = 0; i < BARRED_MOST; i++)
 		ck_assert_int_eq(barred_add(&b, path, STRANGER + i), 0);
 	ck_assert_int_eq(barred_add(&b, path, STRANGER + 7), -EEXIST);
+	/* Who has many uids pushes nobody out, and the log says what it is. */
 	ck_assert_int_eq(barred_add(&b, path, STRANGER + i), -ENOSPC);
+	ck_assert_uint_eq(b.nr, BARRED_MOST);
+	for (i = 0; i < BARRED_MOST; i++)
+		ck_assert_int_eq(barred_add(&b, path, STRANGER + i), -EEXIST);
+	ck_assert_ptr_nonnull(strstr(barred_remedy(-ENOSPC), "as many users are barred as may be"));
+	ck_assert_ptr_nonnull(strstr(barred_remedy(-EPERM), "the socket's owner"));
+	ck_assert_ptr_nonnull(strstr(barred_remedy(-EBUSY), "setfacl -b"));
+	ck_assert_ptr_nonnull(strstr(barred_remedy(-EOPNOTSUPP), "tmpfs"));
 	ck_assert(has_acl(path));
 	barred_remove(&b, 7);
 	ck_assert_uint_eq(b.uid[7], STRANGER + BARRED_MOST - 1);

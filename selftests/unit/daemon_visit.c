@@ -23,8 +23,10 @@
 #include "daemon/dispatch/door.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/race.h"
+#include "daemon/dispatch/run.h"
 #include "daemon/dispatch/ticks.h"
 #include "daemon/dispatch/work.h"
+#include "daemon/worker/inside.h"
 #include "selftests/unit/daemon_client.h"
 
 #define STUCK_S		60	/* no machine is that busy */
@@ -95,6 +97,31 @@ int sched_yield(void)
 	return nanosleep(&slice, NULL);
 }
 
+/* Who need not be woken, and who hands it over himself is more awake than all. */
+START_TEST(who_is_awake_has_the_next)
+{
+	struct runner *r = calloc(1, sizeof(*r));
+	struct poller_device pd = { .runner = r, .lanes = 4, .lanes_busy = ~0ull << 4 };
+	struct poller p = { .nr_devs = 1 };
+
+	ck_assert_uint_eq(run_free_lane(&p, &pd), 0);
+	r->awake = 0xc;
+	ck_assert_uint_eq(run_free_lane(&p, &pd), 2);
+	p.visitor = &pd;
+	p.visitor_lane = 1;
+	ck_assert_uint_eq(run_free_lane(&p, &pd), 1);
+	p.visitor = NULL;
+	pd.lanes_busy |= 1 << 2;
+	ck_assert_uint_eq(run_free_lane(&p, &pd), 3);
+	/* It has ended a task, which nobody knows yet. */
+	pd.lanes_busy |= 1 << 3;
+	ck_assert_uint_eq(run_free_lane(&p, &pd), 0);
+	pd.lanes_busy |= 1 << 0;
+	ck_assert_uint_eq(run_free_lane(&p, &pd), 1);
+	free(r);
+}
+END_TEST
+
 /* ------------------------------------------------------------------ */
 
 /* Of what is tested: it grows, or somebody is stuck. */
@@ -156,7 +183,7 @@ static void moved(void)
  * door and the queues is plain: TSan sees who enters without being alone, and a counter
  * that two wrote at once has lost something.
  */
-struct lane {
+struct piece_lane {
 	struct work done;
 	uint32_t given;		/* a futex would do; lanes may spin here */
 	uint32_t steps;
@@ -166,7 +193,7 @@ struct lane {
 static struct {
 	struct door door;
 	struct work_queue work;
-	struct lane lanes[LANES];
+	struct piece_lane lanes[LANES];
 	int event;
 	uint32_t asleep;
 	uint32_t ended;		/* atomic */
@@ -187,7 +214,7 @@ static void mini_dump(void)
 
 static void mini_done(struct work *w)
 {
-	struct lane *l = (struct lane *)((char *)w - offsetof(struct lane, done));
+	struct piece_lane *l = (struct piece_lane *)((char *)w - offsetof(struct piece_lane, done));
 
 	mini.pieces++;
 	__atomic_store_n(&l->given, 1, __ATOMIC_RELEASE);
@@ -209,7 +236,7 @@ static bool mini_turn(void)
 
 static void *mini_lane(void *arg)
 {
-	struct lane *l = arg;
+	struct piece_lane *l = arg;
 
 	for (l->steps = 0; l->steps < STEPS; l->steps++) {
 		if (!chance(4))
@@ -765,6 +792,7 @@ int main(void)
 	int failed;
 
 	tcase_set_timeout(t, 300);
+	tcase_add_test(t, who_is_awake_has_the_next);
 	tcase_add_test(t, door_alone);
 	tcase_add_test(t, programs_on_two);
 	tcase_add_test(t, program_on_one);

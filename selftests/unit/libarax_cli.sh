@@ -307,6 +307,11 @@ for c in devices kernels ps 'kill 1' 'tenant show' 'tenant show /' 'tenant set /
 	says 'is araxd running?' 'and the remedy'
 done
 ARAX_LINK=broker:$(printf '%0200d' 0) is 1 'a socket path too long' $arax info
+says "a socket's path has 107 bytes at most, and this one 200: give a shorter one (ARAX_LINK=broker:PATH" 'and says what helps'
+if [ ! -e /dev/arax ] && [ ! -e /run/arax/arax.sock ]; then
+	ARAX_LINK='' XDG_RUNTIME_DIR=/$(printf '%0300d' 0) is 1 'a folder for one that is too long' $arax info
+	says "at most, and this one 316: give a shorter one (ARAX_LINK=broker:PATH, XDG_RUNTIME_DIR): /000" 'and says it likewise'
+fi
 ARAX_LINK=broker:$tmp/none is 1 'run starts no daemon other than the one asked for' $arax run true
 
 models=selftests/fuzz/corpus/models/every

@@ -48,13 +48,20 @@ static uint64_t hand_over_ns(void *arg, uint32_t device, uint64_t run_ns)
 	return device < 2 ? waking[device] : 0;
 }
 
+static uint64_t lanes_awake;
+
+static uint64_t awake(void *arg, uint32_t device)
+{
+	return lanes_awake;
+}
+
 static void make(const char *policy)
 {
 	s = sched_create(&(struct sched_params){
 		.policy = policy,
 		.ops = {
 			.can_run = can_run, .transfer_ns = transfer_ns, .switch_ns = switch_ns,
-			.hand_over_ns = hand_over_ns,
+			.hand_over_ns = hand_over_ns, .awake = awake,
 		},
 	});
 	ck_assert_ptr_nonnull(s);
@@ -64,6 +71,7 @@ static void setup(void)
 {
 	make(NULL);
 	memset(allowed, 0, sizeof(allowed));
+	lanes_awake = 0;
 	now = 1000 * MS;
 	used = 0;
 }
@@ -361,6 +369,141 @@ START_TEST(idling_saves_nothing)
 END_TEST
 
 /* The same for tasks that the poller runs itself. */
+/* How many of tenant 1's there are among the next @n picks, which all run on. */
+static uint32_t picks_of_first(uint32_t n)
+{
+	uint32_t of_first = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct graph_node *node = sched_pick(s, now);
+
+		ck_assert_ptr_nonnull(node);
+		of_first += node->d.tenant == 1;
+	}
+	return of_first;
+}
+
+/* Who has lanes is charged before it is known how long: else one has all of them first. */
+START_TEST(what_runs_is_charged)
+{
+	ck_assert_int_eq(sched_device_set(s, 0, 8), 0);
+	learn(1, 0, 100 * MS);
+	for (uint32_t i = 0; i < 16; i++)
+		push(1, 1);
+	for (uint32_t i = 0; i < 16; i++)
+		push(2, 1);
+	for (uint32_t i = 0; i < 4; i++)
+		ck_assert_uint_eq(picks_of_first(2), 1);
+}
+END_TEST
+
+/* And gets it back then: what was thought to take a second is charged what it took. */
+START_TEST(what_was_charged_is_given_back)
+{
+	struct graph_node *n;
+
+	ck_assert_int_eq(sched_device_set(s, 0, 1), 0);
+	learn(1, 0, 1000 * MS);
+	learn(2, 0, 10 * MS);
+	for (uint32_t i = 0; i < 16; i++)
+		push(1, 1);
+	for (uint32_t i = 0; i < 200; i++)
+		push(2, 2);
+	do {
+		n = sched_pick(s, now);
+		ck_assert_ptr_nonnull(n);
+		now += n->d.tenant == 1 ? MS : 10 * MS;
+		sched_finish(s, n, n->d.tenant == 1 ? MS : 10 * MS, false);
+	} while (n->d.tenant != 1);
+	/* A task of the other's is ten of its own. */
+	for (uint32_t i = 0, other = 0; i < 8; i++) {
+		n = sched_pick(s, now);
+		ck_assert_ptr_nonnull(n);
+		other += n->d.tenant == 2;
+		ck_assert_uint_le(other, 2);
+		now += n->d.tenant == 1 ? MS : 10 * MS;
+		sched_finish(s, n, n->d.tenant == 1 ? MS : 10 * MS, false);
+	}
+}
+END_TEST
+
+#define DAYS	1000000000000000ull	/* eleven and a half, in ns */
+
+/* Nor does it ever have been charged as much as may be, for what it never took. */
+START_TEST(what_was_given_back_can_be_charged_again)
+{
+	struct graph_node *n;
+
+	ck_assert_int_eq(sched_device_set(s, 0, 8), 0);
+	learn(1, 0, DAYS);
+	learn(2, 0, 100 * MS);
+	for (uint32_t i = 0; i < 4000; i++) {
+		used = 0;
+		n = push(1, 1);
+		ck_assert_ptr_eq(sched_pick(s, now), n);
+		now += MS;
+		sched_finish(s, n, MS, false);
+	}
+	for (uint32_t i = 0; i < 16; i++)
+		push(1, 2);
+	for (uint32_t i = 0; i < 16; i++)
+		push(2, 2);
+	for (uint32_t i = 0; i < 4; i++)
+		ck_assert_uint_eq(picks_of_first(2), 1);
+}
+END_TEST
+
+/* What it has run is charged in place of what was thought, and nothing twice. */
+START_TEST(what_has_run_so_far_is_charged_once)
+{
+	struct graph_node *n;
+
+	ck_assert_int_eq(sched_device_set(s, 0, 1), 0);
+	learn(1, 0, 1000 * MS);
+	learn(2, 0, 10 * MS);
+	push(1, 1);
+	n = sched_pick(s, now);
+	ck_assert_uint_eq(n->d.tenant, 1);
+	for (uint32_t i = 0; i < 16; i++)
+		push(1, 1);
+	for (uint32_t i = 0; i < 200; i++)
+		push(2, 2);
+	for (uint32_t i = 1; i <= 10; i++) {
+		now += 10 * MS;
+		sched_progress(s, n, 10 * MS * i, now);
+	}
+	sched_finish(s, n, 100 * MS, false);
+	/* The other has not had that, and has as much now, but not ten times as much. */
+	for (uint32_t i = 0; i < 40; i++) {
+		n = sched_pick(s, now);
+		if (n->d.tenant == 1)
+			break;
+		now += 10 * MS;
+		sched_finish(s, n, 10 * MS, false);
+	}
+	ck_assert_uint_eq(n->d.tenant, 1);
+}
+END_TEST
+
+/* While it runs on: who has taken long has the next lane late. */
+START_TEST(what_has_run_so_far_counts)
+{
+	struct graph_node *n[2];
+
+	ck_assert_int_eq(sched_device_set(s, 0, 8), 0);
+	learn(1, 0, 10 * MS);
+	for (uint32_t i = 0; i < 16; i++)
+		push(1 + i % 2, 1);
+	for (uint32_t i = 0; i < 2; i++)
+		n[i] = sched_pick(s, now);
+	ck_assert_uint_eq(n[0]->d.tenant, 1);
+	ck_assert_uint_eq(n[1]->d.tenant, 2);
+	now += 100 * MS;
+	sched_progress(s, n[0], 100 * MS, now);
+	ck_assert_uint_eq(picks_of_first(6), 0);
+}
+END_TEST
+
 START_TEST(inline_runs_are_charged)
 {
 	unsigned int first = 0;
@@ -871,6 +1014,25 @@ START_TEST(lanes_have_tasks_ahead)
 END_TEST
 
 /* Not behind what takes long, or nobody knows how long, or longer than it should. */
+/* Where the scheduler says which lane it is. */
+START_TEST(who_is_awake_has_the_next)
+{
+	/* Two that are, and one that there is not. */
+	const uint32_t lanes[] = { 1, 3, 0, 2 };
+	uint32_t i;
+
+	ck_assert_int_eq(sched_device_set(s, 0, 4), 0);
+	ck_assert_int_eq(sched_device_ahead(s, 0, 1), 0);
+	lanes_awake = 1 << 1 | 1 << 3 | 1ull << 40;
+	for (i = 0; i < 4; i++) {
+		struct graph_node *n = push(1, 1);
+
+		ck_assert_ptr_eq(sched_pick(s, now), n);
+		ck_assert_uint_eq(n->sched.lane, lanes[i]);
+	}
+}
+END_TEST
+
 START_TEST(none_wait_long_ahead)
 {
 	struct graph_node *a, *b;
@@ -1724,6 +1886,11 @@ int main(void)
 	tcase_add_test(c, absence_saves_nothing);
 	tcase_add_test(c, weights_hold);
 	tcase_add_test(c, idling_saves_nothing);
+	tcase_add_test(c, what_runs_is_charged);
+	tcase_add_test(c, what_was_charged_is_given_back);
+	tcase_add_test(c, what_was_given_back_can_be_charged_again);
+	tcase_add_test(c, what_has_run_so_far_is_charged_once);
+	tcase_add_test(c, what_has_run_so_far_counts);
 	tcase_add_test(c, inline_runs_are_charged);
 	tcase_add_test(c, eft_takes_the_faster);
 	tcase_add_test(c, eft_counts_the_waking);
@@ -1742,6 +1909,7 @@ int main(void)
 	tcase_add_test(c, eft_tries_the_unknown);
 	tcase_add_test(c, others_use_what_one_cannot);
 	tcase_add_test(c, lanes_have_tasks_ahead);
+	tcase_add_test(c, who_is_awake_has_the_next);
 	tcase_add_test(c, none_wait_long_ahead);
 	tcase_add_test(c, ahead_comes_after_idle);
 	tcase_add_test(c, ahead_of_ones_own_alone);
