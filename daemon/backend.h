@@ -108,6 +108,8 @@ struct arax_backend_host {
  *		fast: what is learnt of one holds for the others until they have runs of their own
  * @largest:	bytes that one allocation may have, or a launch's range where it works on the host's
  *		pages; 0: as many as there are
+ * @lost:	1: it is lost from the start on, as something lacks that it takes: it says -ENODEV to all
+ *		that would use it, until araxd's reset has it
  */
 struct arax_backend_info {
 	uint32_t size;
@@ -122,6 +124,8 @@ struct arax_backend_info {
 	uint32_t gpu;
 	char make[64];
 	uint64_t largest;
+	uint32_t lost;
+	uint32_t reserved;
 };
 
 /* How a kernel may be run, for kernel_load. */

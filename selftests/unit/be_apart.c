@@ -30,6 +30,8 @@ static char helper_path[4096];
 
 /* Instead of the C library's: a child that does not come to leave araxd's table. */
 static atomic_bool child_hangs;
+/* And: as if there were as many processes as may be. */
+static atomic_bool no_process;
 
 __attribute__((no_sanitize("address")))
 long syscall(long number, ...)
@@ -44,6 +46,10 @@ long syscall(long number, ...)
 	va_end(args);
 	while (child_hangs && number == SYS_close_range)
 		pause();
+	if (no_process && number == SYS_clone) {
+		errno = EAGAIN;
+		return -1;
+	}
 	if (!real)
 		*(void **)&real = dlsym(RTLD_NEXT, "syscall");
 	return real(number, v[0], v[1], v[2], v[3], v[4], v[5]);
@@ -187,9 +193,11 @@ ssize_t sendmsg(int socket, const struct msghdr *msg, int flags)
 	return real(socket, msg, flags);
 }
 
-/* This program in the helper's place: that begins when let_it_begin() allows it. */
+/* This program in the helper's place: that begins when let_it_begin() allows it, or is killed. */
 static void begin_late(char **argv)
 {
+	if (getenv("TEST_DIES"))
+		kill(getpid(), SIGKILL);
 	while (!access(getenv("TEST_LATE"), F_OK))
 		usleep(1000);
 	execv(getenv("TEST_HELPER"), argv);
@@ -1931,6 +1939,195 @@ START_TEST(reset_with_a_late_child)
 }
 END_TEST
 
+/* ------------------------------------------------------------------ */
+/* From the start on, but not yet                                        */
+
+/* Set before probe(): the options of a device that is apart from the start on. */
+static void ask_apart(int which_gpu, const char *helper, const char *when)
+{
+	const char *options[] = { "helper", helper, "apart", when, NULL };
+
+	ck_assert_int_eq(probe(which_gpu, emulated_path(&gpus[which_gpu]), options), 2);
+}
+
+static bool is_waiting(void *dev)
+{
+	struct arax_backend_info info = { .size = sizeof(info) };
+
+	ck_assert_int_eq(ops->info(dev, &info), 0);
+	return info.lost;
+}
+
+/* What can't run there is known all the same, and nothing runs here. */
+static void assert_waits(void *dev, void *trap, const char *remedy)
+{
+	struct arax_launch_range r = range(4096, 4);
+	struct job j;
+	uint64_t a;
+	const char *log = take_log(), *said = strstr(log, "device waits to be driven");
+	char byte;
+	void *none;
+
+	ck_assert_msg(said && strstr(said, remedy), "%s", log);
+	ck_assert(is_waiting(dev));
+	ck_assert_int_eq(try_load(dev, "k", "test_none", "none(i32 a)", &none), -ENOENT);
+	ck_assert_int_eq(run(dev, trap, 0, 1, 1, &r, 1, &fine, 4), -ENODEV);
+	fill(&j, trap, 0, 1, 1, &r, 1, &fine, 4);
+	ck_assert_int_eq(ops->submit(dev, &j.run, 5), -ENODEV);
+	ck_assert_int_eq(ops->alloc(dev, 1, 0, &a), -ENODEV);
+	ck_assert_int_eq(ops->copy_out(dev, 0, &byte, 4096, 1), -ENODEV);
+	ck_assert_int_eq(ops->copy_in(dev, 0, 4096, &byte, 1), -ENODEV);
+	ck_assert_int_eq(ops->copy_peer(dev, 4096, dev, 4096, 1), -EOPNOTSUPP);
+	ck_assert_int_eq(ops->host_register(dev, &byte, 1), -ENODEV);
+}
+
+/* It has come, as one that nothing had happened to: it need not be careful. */
+static void assert_came(void *dev, void *trap)
+{
+	struct arax_backend_done done;
+	struct arax_launch_range r;
+	struct job j;
+
+	ck_assert(!is_waiting(dev));
+	assert_logged("device is driven in a process of its own");
+	r = range(take_memory(dev, 4), 4);
+	fill(&j, trap, 0, 1, 1, &r, 1, &fine, 4);
+	ck_assert_int_eq(ops->submit(dev, &j.run, 5), 0);
+	ck_assert_int_eq(ops->wait(dev, 0, &done), 0);
+	assert_whole(dev, trap);
+	ck_assert_uint_eq(emu_all_used(), 0);
+}
+
+static void find_emulated(int which_gpu)
+{
+	void *library = dlopen(emulated_path(&gpus[which_gpu]), RTLD_NOW);
+
+	ck_assert_msg(!!library, "%s", dlerror());
+	emu_fail = symbol(library, "emulated_fail");
+	emu_all_used = symbol(library, "emulated_used");
+}
+
+enum lack { LACKS_DESCRIPTORS, LACKS_PROCESSES, LACKS_THREADS_THERE, LACKS };
+
+static void set_lack(enum lack lack, bool on)
+{
+	static struct rlimit before;
+	const struct rlimit none = { NO_STACK, RLIM_INFINITY };
+
+	switch (lack) {
+	case LACKS_DESCRIPTORS:
+		limit_descriptors(on);
+		break;
+	case LACKS_PROCESSES:
+		no_process = on;
+		break;
+	case LACKS_THREADS_THERE:
+		if (on)
+			ck_assert_int_eq(getrlimit(RLIMIT_STACK, &before), 0);
+		ck_assert_int_eq(setrlimit(RLIMIT_STACK, on ? &none : &before), 0);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Where what lacks may come it is waited for, by its default as well. */
+START_TEST(apart_when_it_can_be)
+{
+	static const char *const remedies[] = { "LimitNOFILE", "TasksMax", "TasksMax" };
+	bool hip = gpus[_i].kind == ARAX_DEVICE_HIP;
+	pid_t none;
+
+	find_emulated(_i);
+	for (enum lack lack = 0; lack < LACKS; lack++) {
+		void *dev, *trap;
+
+#ifdef __SANITIZE_THREAD__
+		/* Its library knows of fork() alone. */
+		if (lack == LACKS_PROCESSES)
+			continue;
+#endif
+		ask_apart(_i, helper_path, hip ? "auto" : "yes");
+		take_log();
+		set_lack(lack, true);
+		ck_assert_int_eq(ops->open(0, &dev), 0);
+		set_lack(lack, false);
+		trap = load(dev, TRAP);
+		assert_waits(dev, trap, remedies[lack]);
+		ck_assert_int_eq(children(&none), 0);
+		take_log();
+		set_lack(lack, true);
+		/* Of the driver's threads here a second one may not be had, either. */
+		for (int i = 0; i < 2 && lack != LACKS_THREADS_THERE; i++)
+			ck_assert_int_eq(ops->reset(dev), -EAGAIN);
+		set_lack(lack, false);
+		ck_assert_ptr_null(strstr(take_log(), "waits to be"));
+		ck_assert_int_eq(ops->reset(dev), 0);
+		the_helper();
+		assert_came(dev, trap);
+		ops->kernel_unload(dev, trap);
+		ops->close(dev);
+		ck_assert_int_eq(children(&none), 0);
+	}
+}
+END_TEST
+
+/* A process that ends as it begins is tried again, a few times; then the device can't be had. */
+START_TEST(apart_after_some_failures)
+{
+	void *dev, *trap;
+	pid_t none;
+
+	find_emulated(_i);
+	ask_apart(_i, helper_path, "yes");
+	setenv("TEST_DIES", "1", 1);
+	ck_assert_int_eq(ops->config("helper", "/proc/self/exe"), 0);
+	take_log();
+	ck_assert_int_eq(ops->open(0, &dev), 0);
+	assert_logged("tried once more");
+	trap = load(dev, TRAP);
+	ck_assert(is_waiting(dev));
+	ck_assert_int_eq(ops->config("helper", helper_path), 0);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_came(dev, trap);
+	ops->kernel_unload(dev, trap);
+	ops->close(dev);
+	ck_assert_int_eq(children(&none), 0);
+}
+END_TEST
+
+/* Without the program: by its default here, and that is said; else not at all. */
+START_TEST(apart_without_a_program)
+{
+	bool hip = gpus[_i].kind == ARAX_DEVICE_HIP;
+	void *dev, *trap;
+	pid_t none;
+
+	find_emulated(_i);
+	ask_apart(_i, "/nowhere/arax-device", "auto");
+	take_log();
+	ck_assert_int_eq(ops->open(0, &dev), 0);
+	if (hip)
+		assert_logged("device is driven in araxd itself: the program that it should be in is not there");
+	else
+		ck_assert_ptr_null(strstr(take_log(), "araxd itself"));
+	ck_assert(!is_waiting(dev));
+	trap = load(dev, TRAP);
+	assert_whole(dev, trap);
+	ck_assert_int_eq(children(&none), 0);
+	/* It moves as any other, once there is the program. */
+	ck_assert_int_eq(ops->config("helper", helper_path), 0);
+	fault(dev, trap);
+	take_log();
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_logged("device goes on in a process of its own");
+	the_helper();
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+	ops->close(dev);
+}
+END_TEST
+
 #define CROWD	64		/* more than there are channels */
 
 struct caller {
@@ -2326,6 +2523,9 @@ int main(int argc, char **argv)
 	ALL(reset_without_threads_there);
 	/* Five seconds of waiting. */
 	tcase_add_loop_test(t, reset_with_a_late_child, 0, 1);
+	ALL(apart_when_it_can_be);
+	ALL(apart_after_some_failures);
+	ALL(apart_without_a_program);
 	tcase_add_test(t, host_map);
 	ALL(faults_among_threads);
 	suite_add_tcase(suite, t);

@@ -23,7 +23,7 @@ static void count_anew(struct apart_device *d)
 		return;
 	memset(&d->launches, 0, sizeof(d->launches));
 	d->launches.turn = d->turn;
-	d->launches.careful = d->from_start && d->turn == 1 ? 0 : APART_CAREFUL;
+	d->launches.careful = d->turn == d->first ? 0 : APART_CAREFUL;
 }
 
 /* (lanes_lock) */
