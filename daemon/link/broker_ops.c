@@ -443,7 +443,7 @@ static void buffer_idle(struct core_buffer *buf)
 	broker_kick(b);
 }
 
-/* Nobody finds it any more, and its bytes are no tenant's: who destroyed it may have others. */
+/* Nobody finds it any more.  Its bytes are its tenant's until they have come back: see unmap(). */
 static void take_out(struct broker *b, struct bbuf *bb)
 {
 	pthread_mutex_lock(&b->ident_lock);
@@ -451,7 +451,6 @@ static void take_out(struct broker *b, struct bbuf *bb)
 	pthread_mutex_unlock(&b->ident_lock);
 	mapping_clear(&b->link.mappings, bb->map.id);
 	holder_give_later(bb->holder, BUFFER_FDS, BUFFER_MAPS);
-	core_buffer_free(bb->buf);
 }
 
 /* Any thread. */
@@ -463,6 +462,9 @@ static void unmap(struct bbuf *bb)
 	broker_time_taken(bb->broker, holder_uid(bb->holder), holder_is_unlimited(bb->holder),
 			  filemap_unmap(bb->map.base, bb->map.bytes));
 	close(bb->map.fd);
+	core_buffer_free(bb->buf);
+	/* Release: who looks for room finds it; before it is given, for who waits as long as it isn't. */
+	__atomic_add_fetch(&bb->broker->given, 1, __ATOMIC_RELEASE);
 	holder_given(bb->holder, BUFFER_FDS, BUFFER_MAPS);
 	free(bb);
 }
