@@ -1748,6 +1748,49 @@ START_TEST(never_ends)
 }
 END_TEST
 
+/* Nor for one that somebody else has killed, though it has its end of the socket still. */
+START_TEST(killed_and_never_ends)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP), *gate = load(dev, GATE);
+	struct victim v = { 0 };
+	struct arax_launch_range r;
+	pthread_t thread, late;
+	pid_t helper, tracer;
+	uint64_t began;
+
+	helper_end_ms = 500;
+	move(dev, trap);
+	helper = the_helper();
+	r = range(take_memory(dev, 4), 4);
+	emu_gate(0);
+	v.dev = dev;
+	fill(&v.job, gate, 0, 1, 1, &r, 1, &fine, 4);
+	ck_assert_int_eq(pthread_create(&thread, NULL, run_victim, &v), 0);
+	wait_for_kernels(1);
+	tracer = begin_tracer(&helper, 1);
+	ck_assert_int_gt(tracer, 0);
+	ck_assert_int_eq(pthread_create(&late, NULL, end_it, &tracer), 0);
+	began = wait_raw_ns();
+	take_log();
+	kill(helper, SIGKILL);
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(v.result, -ENODEV);
+	ck_assert_uint_lt(wait_raw_ns() - began, 15000000000ull);
+	ck_assert_int_eq(kill(helper, 0), 0);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	/* Its watcher says so once who called has been told. */
+	assert_logged("was killed and does not end");
+	emu_gate(1);
+	assert_whole(dev, trap);
+	ck_assert_int_eq(pthread_cancel(late), 0);
+	pthread_join(late, NULL);
+	end_tracer(tracer);
+	ck_assert(comes_true(kill(helper, 0) && errno == ESRCH, 1000));
+	ops->kernel_unload(dev, gate);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
 /* ------------------------------------------------------------------ */
 /* There are no descriptors for a while                                  */
 
@@ -2516,6 +2559,7 @@ int main(int argc, char **argv)
 	ALL(never_begins);
 	ALL(killed_as_it_begins);
 	ALL(never_ends);
+	ALL(killed_and_never_ends);
 	ALL(no_descriptors);
 	ALL(more_calls_than_channels);
 	ALL(reset_without_descriptors);
