@@ -110,6 +110,7 @@ struct arax_backend_host {
  *		pages; 0: as many as there are
  * @lost:	1: it is lost from the start on, as something lacks that it takes: it says -ENODEV to all
  *		that would use it, until araxd's reset has it
+ * @uuid:	what tells it from all other devices, parts of one (MIG) too; empty: nobody knows
  */
 struct arax_backend_info {
 	uint32_t size;
@@ -125,6 +126,7 @@ struct arax_backend_info {
 	char make[64];
 	uint64_t largest;
 	uint32_t lost;
+	char uuid[40];
 	uint32_t reserved;
 };
 

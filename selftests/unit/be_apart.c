@@ -490,6 +490,39 @@ START_TEST(another_device)
 }
 END_TEST
 
+/* Nor a part of the same one, of the same size, for another part; where the driver tells them apart. */
+START_TEST(another_part)
+{
+	struct arax_backend_info info = { .size = sizeof(info) };
+	bool old = _i >= NR_GPUS;
+	void *dev, *trap;
+	const char *said;
+
+	setenv("EMULATED_PARTS", "1", 1);
+	if (old)
+		setenv("EMULATED_OLD", "1", 1);
+	dev = open_apart(_i % NR_GPUS);
+	trap = load(dev, TRAP);
+	ck_assert_int_eq(ops->info(devs[1], &info), 0);
+	ck_assert_str_eq(info.bus, "0000:a0:00.0");
+	ck_assert_str_eq(info.uuid, old ? "" : "5a5a5a5a-5a5a-5a5a-5a5a-5a5a5a5a5a01");
+	fault(dev, trap);
+	take_log();
+	setenv("EMULATED_FIRST", "1", 1);
+	ck_assert_int_eq(ops->reset(dev), old ? 0 : -ENODEV);
+	if (!old) {
+		said = strstr(take_log(), "device is another one now");
+		ck_assert_ptr_nonnull(said);
+		ck_assert_ptr_nonnull(strstr(said, " uuid=5a5a5a5a-5a5a-5a5a-5a5a-5a5a5a5a5a01 "));
+		ck_assert_ptr_nonnull(strstr(said, " wanted_uuid=5a5a5a5a-5a5a-5a5a-5a5a-5a5a5a5a5a00 "));
+		setenv("EMULATED_FIRST", "0", 1);
+		ck_assert_int_eq(ops->reset(dev), 0);
+	}
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
 /*
  * The device there can't be opened, or its kernels can't be loaded: the next time they can, and
  * it is asked to try again; not for ever.
@@ -2523,6 +2556,7 @@ int main(int argc, char **argv)
 	ALL(no_program);
 	ALL(another_program);
 	ALL(another_device);
+	tcase_add_loop_test(t, another_part, 0, 2 * NR_GPUS);
 	ALL(failures_there);
 	tcase_add_test(t, plug_in);
 	ALL(two_libraries);

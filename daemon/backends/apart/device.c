@@ -90,6 +90,7 @@ int apart_open(struct apart_stack *s, uint32_t index, struct apart_device **dev)
 	d->info.name[sizeof(d->info.name) - 1] = '\0';
 	d->info.bus[sizeof(d->info.bus) - 1] = '\0';
 	d->info.make[sizeof(d->info.make) - 1] = '\0';
+	d->info.uuid[sizeof(d->info.uuid) - 1] = '\0';
 	pthread_mutex_init(&d->reset_lock, NULL);
 	pthread_rwlock_init(&d->lock, NULL);
 	pthread_rwlock_init(&d->place_lock, NULL);
@@ -164,7 +165,7 @@ static int send_option(struct channel *c, const char *key, const char *value)
 static int open_there(struct apart_device *d, struct channel *c)
 {
 	const struct apart_stack *s = d->stack;
-	const char *const which[] = { d->info.bus, d->info.make };
+	const char *const which[] = { d->info.bus, d->info.make, d->info.uuid };
 	struct apart_call *call = channel_begin(c, APART_PLUGIN);
 	int err = channel_texts(c, &s->name, 1);
 
@@ -181,7 +182,7 @@ static int open_there(struct apart_device *d, struct channel *c)
 	if (err && err != -ENOENT)
 		return err;
 	channel_begin(c, APART_OPEN)->index = d->index;
-	err = channel_texts(c, which, 2);
+	err = channel_texts(c, which, 3);
 	return err ? err : channel_call(c);
 }
 
