@@ -4,6 +4,7 @@
  * over: emulated, not hardware.  Each test runs once for each backend that is built in.
  */
 #include <dirent.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -191,6 +192,26 @@ ssize_t sendmsg(int socket, const struct msghdr *msg, int flags)
 		stop_when_sent = -1;
 	}
 	return real(socket, msg, flags);
+}
+
+/* Set: who waits for the process to end is not told yet.  He alone waits for two. */
+static atomic_bool end_unseen;
+
+static int (*real_poll)(struct pollfd *fds, nfds_t n, int ms);
+
+/* Before there are threads that would look for it at once. */
+static __attribute__((constructor)) void find_poll(void)
+{
+	*(void **)&real_poll = dlsym(RTLD_NEXT, "poll");
+}
+
+int poll(struct pollfd *fds, nfds_t n, int ms)
+{
+	int got = real_poll(fds, n, ms);
+
+	while (end_unseen && n == 2)
+		usleep(1000);
+	return got;
 }
 
 /* This program in the helper's place: that begins when let_it_begin() allows it, or is killed. */
@@ -1145,6 +1166,62 @@ START_TEST(dies_of_one_submitted)
 	}
 	assert_whole(dev, trap);
 	ops->kernel_unload(dev, gate);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+static void *submit_victim(void *arg)
+{
+	struct victim *v = arg;
+
+	v->result = ops->submit(v->dev, &v->job.run, 9);
+	return NULL;
+}
+
+/* But for that somebody looks. */
+static bool has_ended(pid_t pid)
+{
+	char path[64], text[512] = "";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "r");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_ptr_nonnull(fgets(text, sizeof(text), f));
+	fclose(f);
+	return strstr(text, ") Z ");
+}
+
+/* Who came when the process had ended, and nobody knew, is not what it died of. */
+START_TEST(dies_before_one)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	struct arax_backend_done done;
+	struct arax_launch_range r;
+	struct victim v = { .dev = dev };
+	pthread_t thread;
+	pid_t helper;
+
+	for (int submit = 0; submit < 2; submit++) {
+		move(dev, trap);
+		r = range(take_memory(dev, 4), 4);
+		be_careful(dev, trap, &r);
+		helper = the_helper();
+		fill(&v.job, trap, 0, 1, 1, &r, 1, &fine, 4);
+		end_unseen = true;
+		kill(helper, SIGKILL);
+		ck_assert(comes_true(has_ended(helper), 1000));
+		ck_assert_int_eq(pthread_create(&thread, NULL, submit ? submit_victim : run_victim,
+						&v), 0);
+		usleep(50000);
+		end_unseen = false;
+		pthread_join(thread, NULL);
+		ck_assert_int_eq(v.result, -ENODEV);
+		ck_assert_uint_eq(v.job.run.alone, 0);
+		ck_assert_int_eq(ops->wait(dev, 0, &done), -ENOENT);
+		ck_assert_int_eq(ops->reset(dev), 0);
+		assert_whole(dev, trap);
+	}
 	ops->kernel_unload(dev, trap);
 }
 END_TEST
@@ -2574,6 +2651,7 @@ int main(int argc, char **argv)
 	ALL(killed_while_copying);
 	ALL(dies_of_one);
 	ALL(dies_of_one_submitted);
+	ALL(dies_before_one);
 	ALL(dies_before_another);
 	ALL(written_over_at_the_gate);
 	ALL(written_over_before_a_call);

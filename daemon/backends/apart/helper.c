@@ -517,6 +517,11 @@ int channel_call(struct channel *c)
 	return channel_count(c, 0);
 }
 
+bool channel_was_taken(const struct channel *c)
+{
+	return __atomic_load_n(&c->slot->call.taken, __ATOMIC_ACQUIRE);
+}
+
 int channel_texts(struct channel *c, const char *const *texts, uint32_t nr)
 {
 	size_t used = 0;

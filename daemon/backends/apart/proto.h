@@ -68,6 +68,7 @@ enum apart_op {
 struct apart_call {
 	uint32_t op;
 	int32_t result;		/* out */
+	uint32_t taken;		/* out: it has been begun */
 	uint32_t lane, flags, nr, index;
 	uint64_t fd, kernel, buffer, offset, address, bytes;
 	uint64_t cookie, ns, device_ns;
@@ -83,7 +84,7 @@ struct apart_call {
 };
 
 /* With its size, as what others lay down grows in it. */
-#define APART_VERSION	(4u << 16 | (uint32_t)sizeof(struct apart_call))
+#define APART_VERSION	(5u << 16 | (uint32_t)sizeof(struct apart_call))
 _Static_assert(sizeof(struct apart_call) < 1 << 16, "");
 
 #endif /* ARAX_DAEMON_BACKENDS_APART_PROTO_H */

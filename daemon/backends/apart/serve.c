@@ -566,6 +566,7 @@ void serve_call(struct slot *s)
 	bool open = __atomic_load_n(&ready, __ATOMIC_ACQUIRE);
 
 	order_calls(false);
+	__atomic_store_n(&s->call.taken, 1, __ATOMIC_RELEASE);
 	reason_forget();
 	s->call.result = open ? serve_device(s) : serve_first(s);
 	if (reason_text[0])
