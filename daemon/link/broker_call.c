@@ -402,13 +402,22 @@ static bool some_are_leaving(const struct conn *c)
 }
 
 /* What was destroyed, and has not come back yet, is about to make room for it; or has just done so. */
-static bool room_comes(const struct conn *c, uint32_t nr, uint32_t given, int err)
+static bool room_comes(const struct conn *c, uint32_t given)
 {
-	if (nr != ARAX_NR_BUFFER_CREATE && nr != ARAX_NR_BUFFER_IMPORT)
-		return false;
-	return (err == -EDQUOT || err == -ENOSPC) &&
-	       (holder_is_giving(c->holder) ||
-		__atomic_load_n(&c->broker->given, __ATOMIC_RELAXED) != given);
+	return holder_is_giving(c->holder) ||
+	       __atomic_load_n(&c->broker->given, __ATOMIC_RELAXED) != given;
+}
+
+static bool is_worth_waiting(struct conn *c, uint32_t nr, bool waits, uint32_t given, int err)
+{
+	switch (nr) {
+	case ARAX_NR_CONTEXT_INIT:
+		return err == -EDQUOT && (waits || some_are_leaving(c) || room_comes(c, given));
+	case ARAX_NR_BUFFER_CREATE:
+	case ARAX_NR_BUFFER_IMPORT:
+		return (err == -EDQUOT || err == -ENOSPC) && room_comes(c, given);
+	}
+	return false;
 }
 
 /*
@@ -418,10 +427,7 @@ static bool room_comes(const struct conn *c, uint32_t nr, uint32_t given, int er
  */
 static bool run_later(struct conn *c, struct request *r, struct late *l, uint32_t given, int err)
 {
-	bool init = r->msg.nr == ARAX_NR_CONTEXT_INIT;
-
-	if (init ? err != -EDQUOT || !(l || some_are_leaving(c)) :
-		   !room_comes(c, r->msg.nr, given, err))
+	if (!is_worth_waiting(c, r->msg.nr, l, given, err))
 		return false;
 	if (l) {
 		l->given = given;

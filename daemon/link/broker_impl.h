@@ -209,7 +209,7 @@ struct broker {
 	uint64_t listen_ns;	/* not before; 0: not by itself */
 	uint32_t nr_paused;	/* connections from which nothing is read for now */
 	uint32_t nr_late;	/* of all their late calls */
-	uint32_t given;		/* atomic: buffers whose bytes have come back */
+	uint32_t given;		/* atomic: buffers and rings whose bytes have come back */
 	struct barred barred;	/* users whose refused connections have too much to be closed */
 	uint64_t looked_barred_ns;
 	bool any_closing;
@@ -247,6 +247,8 @@ struct broker {
 
 /* broker.c */
 void broker_kick(struct broker *b);
+/* Any thread: bytes have come back to a tenant.  Before holder_given() of what they were of. */
+void broker_has_given(struct broker *b);
 void broker_reply_later(struct broker *b, struct work *w);
 struct conn *broker_conn_by_context(struct broker *b, uint32_t context);
 void conn_close(struct conn *c);
@@ -300,6 +302,9 @@ int conn_region_map(struct conn *c, int fd, int seals, const struct stat *st);
 /* Where that file is mapped; NULL: it isn't, or had another size. */
 void *conn_region(const struct conn *c, const struct stat *st);
 void conn_region_drop(struct conn *c);
+/* It is charged as @ring, until it is unmapped; region_idle(): and no task uses that, any thread. */
+void conn_region_charged(struct conn *c, struct core_buffer *ring);
+void region_idle(struct core_buffer *ring);
 
 /* broker_mend.c: buffers with holes */
 /* See link_ops.look_at. */

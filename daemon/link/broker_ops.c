@@ -143,6 +143,7 @@ static int ring_alloc(struct core_client *cc, struct arax_context_init *init, u3
 	c->guarded = true;
 	cc->region = region;
 	cc->link_ring = c;
+	conn_region_charged(c, cc->ring_buf);
 	init->doorbell_fd = c->bell_fd;
 	return 0;
 close_bell:
@@ -433,7 +434,7 @@ static void buffer_idle(struct core_buffer *buf)
 	struct bbuf *bb = buf->link;
 
 	if (buf->type == CORE_BUFFER_RING) {
-		core_buffer_free(buf);	/* ring_free() came before */
+		region_idle(buf);	/* ring_free() came before */
 		return;
 	}
 	bb->reap = __atomic_load_n(&b->reap, __ATOMIC_RELAXED);
@@ -463,8 +464,7 @@ static void unmap(struct bbuf *bb)
 			  filemap_unmap(bb->map.base, bb->map.bytes));
 	close(bb->map.fd);
 	core_buffer_free(bb->buf);
-	/* Release: who looks for room finds it; before it is given, for who waits as long as it isn't. */
-	__atomic_add_fetch(&bb->broker->given, 1, __ATOMIC_RELEASE);
+	broker_has_given(bb->broker);
 	holder_given(bb->holder, BUFFER_FDS, BUFFER_MAPS);
 	free(bb);
 }

@@ -270,7 +270,7 @@ bool holder_is_giving(struct holder *holder)
 	bool is;
 
 	pthread_mutex_lock(&holder->set->lock);
-	is = holder->count.going[FDS] || holder->count.going[MAPS];
+	is = holder->count.going[MAPS];
 	pthread_mutex_unlock(&holder->set->lock);
 	return is;
 }
