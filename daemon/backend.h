@@ -108,6 +108,9 @@ struct arax_backend_host {
  *		fast: what is learnt of one holds for the others until they have runs of their own
  * @largest:	bytes that one allocation may have, or a launch's range where it works on the host's
  *		pages; 0: as many as there are
+ * @lost:	1: it is lost from the start on, as something lacks that it takes: it says -ENODEV to all
+ *		that would use it, until araxd's reset has it
+ * @uuid:	what tells it from all other devices, parts of one (MIG) too; empty: nobody knows
  */
 struct arax_backend_info {
 	uint32_t size;
@@ -122,6 +125,9 @@ struct arax_backend_info {
 	uint32_t gpu;
 	char make[64];
 	uint64_t largest;
+	uint32_t lost;
+	char uuid[40];
+	uint32_t reserved;
 };
 
 /* How a kernel may be run, for kernel_load. */

@@ -53,7 +53,7 @@ DAEMON_QUOTA_FLAGS := $(addprefix -Wl$(comma)--wrap=,runner_configuration runner
 DAEMON_CANCEL_SRCS := selftests/unit/daemon_cancel.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
 DAEMON_CANCEL_FLAGS := $(addprefix -Wl$(comma)--wrap=,memory_lose memory_stop graph_at runner_can_foreign \
-					trace_task device_can_reset device_reset pthread_create)
+					trace_task device_can_reset device_reset devices_open pthread_create)
 DAEMON_AHEAD_SRCS  := selftests/unit/daemon_ahead.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
 DAEMON_AHEAD_FLAGS := $(addprefix -Wl$(comma)--wrap=,device_copy_out memory_lose sched_next)

@@ -48,25 +48,38 @@ static const char *vendors(void)
 	return set && set[0] ? set : VENDORS;
 }
 
-uint32_t stack_icd_files(char *files[STACK_ICD_MAX])
+/* The path is the array's from here on; NULL: no memory. */
+static uint32_t add_file(char ***files, uint32_t nr, char *path)
+{
+	char **more = path ? realloc(*files, (nr + 1) * sizeof(*more)) : NULL;
+
+	if (!more) {
+		free(path);
+		return nr;
+	}
+	*files = more;
+	more[nr] = path;
+	return nr + 1;
+}
+
+uint32_t stack_icd_files(char ***files)
 {
 	const char *where = vendors();
 	struct dirent **found;
 	uint32_t nr = 0;
 	struct stat st;
+	char *path;
 	int n;
 
+	*files = NULL;
 	if (stat(where, &st))
 		return 0;
-	if (!S_ISDIR(st.st_mode)) {
-		files[0] = strdup(where);
-		return files[0] ? 1 : 0;
-	}
+	if (!S_ISDIR(st.st_mode))
+		return add_file(files, 0, strdup(where));
 	n = scandir(where, &found, is_icd, alphasort);
 	for (int i = 0; i < n; i++) {
-		if (nr < STACK_ICD_MAX &&
-		    asprintf(&files[nr], "%s/%s", where, found[i]->d_name) > 0)
-			nr++;
+		if (asprintf(&path, "%s/%s", where, found[i]->d_name) > 0)
+			nr = add_file(files, nr, path);
 		free(found[i]);
 	}
 	if (n >= 0)
@@ -74,10 +87,17 @@ uint32_t stack_icd_files(char *files[STACK_ICD_MAX])
 	return nr;
 }
 
+void stack_icd_free(char **files, uint32_t nr)
+{
+	while (nr)
+		free(files[--nr]);
+	free(files);
+}
+
 uint32_t stack_icds(char *names, size_t len)
 {
-	char *files[STACK_ICD_MAX];
-	uint32_t nr = stack_icd_files(files);
+	char **files;
+	uint32_t nr = stack_icd_files(&files);
 	size_t at = 0;
 
 	if (len)
@@ -88,8 +108,8 @@ uint32_t stack_icds(char *names, size_t len)
 				 slash ? slash + 1 : files[i]);
 
 		at = n < 0 || (size_t)n >= len - at ? len - 1 : at + (size_t)n;
-		free(files[i]);
 	}
+	stack_icd_free(files, nr);
 	return nr;
 }
 

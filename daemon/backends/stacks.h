@@ -28,9 +28,8 @@ bool stack_is_unused(const struct config *c, const char *name, char *why, size_t
  */
 uint32_t stack_icds(char *names, size_t len);
 
-#define STACK_ICD_MAX	32
-
-/* The files themselves, sorted; each is to be freed.  Returns how many, at most STACK_ICD_MAX. */
-uint32_t stack_icd_files(char *files[STACK_ICD_MAX]);
+/* The files themselves, sorted.  Returns how many; then stack_icd_free(). */
+uint32_t stack_icd_files(char ***files);
+void stack_icd_free(char **files, uint32_t nr);
 
 #endif /* ARAX_DAEMON_BACKENDS_STACKS_H */

@@ -399,7 +399,10 @@ void poller_publish_devices(struct poller *p)
 		a.name[sizeof(a.name) - 1] = 0;
 		figures_fill(p, pd, &a);
 		if (pd->lost)
-			snprintf(a.reason, sizeof(a.reason), "lost while it was in use, %s; araxd's log has more",
+			snprintf(a.reason, sizeof(a.reason), "%s, %s; araxd's log has more",
+				 pd->dev->info.lost ? "not had yet since araxd began" :
+						      "lost while it was in use",
+				 recover_expected(pd) && pd->dev->info.lost ? "and is tried again" :
 				 recover_expected(pd) ? "and is being rebuilt" :
 							"until araxd is started anew");
 		for (j = 0; j < p->nr_links; j++)

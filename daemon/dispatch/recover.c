@@ -97,6 +97,7 @@ static void ended(struct work *w)
 		return;
 	}
 	pd->lost = false;
+	pd->dev->info.lost = 0;
 	pd->changed = true;
 	log_warn("device is back", log_str("device", pd->dev->info.name));
 }

@@ -521,6 +521,15 @@ void run_refuse_stranded(struct poller *p)
 	}
 }
 
+static void go_offline(struct poller *p, struct poller_device *pd)
+{
+	pd->lost = true;
+	pd->changed = true;
+	sched_device_set(p->sched, pd->dev->index, 0);
+	ahead_stop(pd);
+	aside_let_go(pd);
+}
+
 static void take_offline(struct poller *p, struct poller_device *pd, const struct graph_node *node)
 {
 	bool again = node->losses > 1;
@@ -531,11 +540,7 @@ static void take_offline(struct poller *p, struct poller_device *pd, const struc
 			recover_forgive(pd);
 		return;
 	}
-	pd->lost = true;
-	pd->changed = true;
-	sched_device_set(p->sched, pd->dev->index, 0);
-	ahead_stop(pd);
-	aside_let_go(pd);
+	go_offline(p, pd);
 	if (recover_plan(p, pd, !again))
 		log_err("device is lost", log_str("device", pd->dev->info.name),
 			log_str("remedy", "it is rebuilt; its tasks go to others, or wait"));
@@ -1742,6 +1747,16 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 	return err ? err : run_refresh(p, pd);
 }
 
+/* It lacks something still, which is no loss of its own: it is looked for as for one that is lost. */
+static void begin_without(struct poller *p, struct poller_device *pd)
+{
+	go_offline(p, pd);
+	if (!recover_plan(p, pd, false))
+		log_err("device can't be had", log_str("device", pd->dev->info.name),
+			log_str("remedy", "restart araxd; the lines above say what it lacks"));
+	p->recover_again = true;
+}
+
 int runs_create(struct poller *p, struct devices *devices)
 {
 	bool host = false, copies = false;
@@ -1770,6 +1785,9 @@ int runs_create(struct poller *p, struct devices *devices)
 	err = figures_create(p);
 	if (err || !p->nr_devs)
 		return err;
+	for (i = 0; i < p->nr_devs; i++)
+		if (p->devs[i].dev->info.lost)
+			begin_without(p, &p->devs[i]);
 	p->unlike = bounds_differ(p);
 	/* Copies and fills are on the host's pages: some device has to stand for them. */
 	p->devs[0].copies |= !copies;

@@ -29,7 +29,7 @@
 #define IDLE_LOOK_NS	500000000u
 #define PAUSE_MS	5		/* between two looks whether it is over */
 #define BARRED_MS	100		/* and whether those who may not connect may again */
-#define INIT_MS		1		/* and whether there is room for a context that waits */
+#define LATE_MS		1		/* and whether there is room for what waits for it */
 #define LISTEN_AGAIN_NS	100000000u	/* after descriptors or memory gave out */
 #define FOREIGN_SHARE	16	/* of our descriptors those of a user that may wait to be closed */
 #define FOREIGN_MOST	4096u
@@ -41,6 +41,12 @@ void broker_kick(struct broker *b)
 	ssize_t n = write(b->event_fd, &one, sizeof(one));
 
 	(void)n;
+}
+
+void broker_has_given(struct broker *b)
+{
+	/* Release: who looks for room finds it. */
+	__atomic_add_fetch(&b->given, 1, __ATOMIC_RELEASE);
 }
 
 void broker_reply_later(struct broker *b, struct work *w)
@@ -170,7 +176,7 @@ static void conn_free(struct conn *c)
 	struct broker *b = c->broker;
 
 	conn_drop_pending(c);
-	conn_drop_init(c);
+	conn_drop_late(c);
 	broker_tokens_forget(c);
 	core_client_release(c->client);
 	conn_region_drop(c);
@@ -210,18 +216,18 @@ static void free_closed(struct broker *b)
 	}
 }
 
-/* Those that were closed have gone by now, or are about to. */
-static void look_at_inits(struct broker *b)
+/* What was closed or destroyed has gone by now, or is about to. */
+static void look_at_late(struct broker *b)
 {
 	struct clist *pos, *tmp;
 
-	if (!b->nr_inits)
+	if (!b->nr_late)
 		return;
 	clist_for_each_safe(pos, tmp, &b->conns) {
 		struct conn *c = clist_entry(pos, struct conn, node);
 
-		if (c->init && !c->closing)
-			conn_try_init(c);
+		if (c->nr_late && !c->closing)
+			conn_try_late(c);
 	}
 }
 
@@ -327,6 +333,7 @@ static int conn_create(struct broker *b, int fd)
 	c->wake_fd = c->bell_fd = -1;
 	clist_init(&c->pending);
 	clist_init(&c->waits);
+	clist_init(&c->late);
 	clist_init(&c->tokens);
 	err = holdings_take(b->holdings, peer.uid, c->admin, CONN_FDS, 0, &c->holder);
 	if (err)
@@ -652,8 +659,8 @@ static void *serve(void *arg)
 			timeout = PAUSE_MS;
 		if (b->barred.nr && (timeout < 0 || timeout > BARRED_MS))
 			timeout = BARRED_MS;
-		if (b->nr_inits && (timeout < 0 || timeout > INIT_MS))
-			timeout = INIT_MS;
+		if (b->nr_late && (timeout < 0 || timeout > LATE_MS))
+			timeout = LATE_MS;
 		n = epoll_wait(b->epoll_fd, ev, EVENTS, timeout);
 		share_turn(ev, n, most);
 		for (i = 0; i < n; i++) {
@@ -679,7 +686,7 @@ static void *serve(void *arg)
 		look_at_paused(b);
 		look_at_barred(b);
 		free_closed(b);
-		look_at_inits(b);
+		look_at_late(b);
 		broker_reap(b);
 		listen_again(b);
 	}

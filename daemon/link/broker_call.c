@@ -13,9 +13,10 @@
 #include "daemon/log.h"
 
 #define MAX_FDS			253	/* of a message, by the kernel */
-#define INIT_FDS		2u	/* of CONTEXT_INIT: as many as its eventfds will be */
+#define LATE_FDS		2u	/* of CONTEXT_INIT: as many as its eventfds will be */
 #define MAX_FLYING		64u	/* answers with descriptors that a connection has not read */
-#define INIT_NS			1000000000u	/* so long it may wait for others to have gone */
+#define LATE_NS			1000000000u	/* so long a call may wait for others to have gone */
+#define LATE_MOST		4u	/* of a connection */
 
 /* Room for all that can come: what has none is closed by the kernel, on our thread. */
 struct request {
@@ -27,6 +28,15 @@ struct request {
 	pid_t sender;
 	bool cut;		/* there was no room for all of them */
 	bool kept;	/* the call has what the descriptors stand for by others */
+};
+
+/* A call that waits for room.  @given: as broker->given was before it last had none. */
+struct late {
+	struct clist node;	/* conn->late */
+	struct request r;
+	uint64_t until_ns;
+	uint32_t given;
+	bool waits;
 };
 
 static void close_fds(struct conn *c, struct request *r)
@@ -391,31 +401,61 @@ static bool some_are_leaving(const struct conn *c)
 	return core_atomic_read(&user->res[ARAX_RES_CONTEXTS].used) > stay;
 }
 
+/* What was destroyed, and has not come back yet, is about to make room for it; or has just done so. */
+static bool room_comes(const struct conn *c, uint32_t given)
+{
+	return holder_is_giving(c->holder) ||
+	       __atomic_load_n(&c->broker->given, __ATOMIC_RELAXED) != given;
+}
+
+static bool is_worth_waiting(struct conn *c, uint32_t nr, bool waits, uint32_t given, int err)
+{
+	switch (nr) {
+	case ARAX_NR_CONTEXT_INIT:
+		return err == -EDQUOT && (waits || some_are_leaving(c) || room_comes(c, given));
+	case ARAX_NR_BUFFER_CREATE:
+	case ARAX_NR_BUFFER_IMPORT:
+		return (err == -EDQUOT || err == -ENOSPC) && room_comes(c, given);
+	}
+	return false;
+}
+
 /*
  * A program that closes a context and opens another one has one.  But what was closed counts until
- * the poller has let go of it, so the other one has to wait for that.
+ * the poller has let go of it, so the other one has to wait for that.  So it is with buffers, which
+ * count until they are unmapped.
  */
-static bool init_later(struct conn *c, struct request *r)
+static bool run_later(struct conn *c, struct request *r, struct late *l, uint32_t given, int err)
 {
-	if (r == c->init) {
-		c->init_waits = monotonic_ns() < c->init_until_ns;
-		return c->init_waits;
+	if (!is_worth_waiting(c, r->msg.nr, l, given, err))
+		return false;
+	if (l) {
+		l->given = given;
+		l->waits = monotonic_ns() < l->until_ns;
+		return l->waits;
 	}
-	if (c->init || r->nr_fds > INIT_FDS || !some_are_leaving(c))
+	if (c->nr_late == LATE_MOST || r->nr_fds > LATE_FDS)
 		return false;
-	c->init = malloc(sizeof(*r));
-	if (!c->init)
+	l = malloc(sizeof(*l));
+	if (!l)
 		return false;
-	*c->init = *r;
+	l->r = *r;
 	r->nr_fds = 0;
-	c->init_until_ns = monotonic_ns() + INIT_NS;
-	c->broker->nr_inits++;
+	l->until_ns = monotonic_ns() + LATE_NS;
+	l->given = given;
+	clist_add_tail(&l->node, &c->late);
+	c->nr_late++;
+	c->broker->nr_late++;
 	return true;
 }
 
-static void run_call(struct conn *c, struct request *r, const struct core_call *call)
+/* @late: what it is the request of, or NULL. */
+static void run_call(struct conn *c, struct request *r, const struct core_call *call,
+		     struct late *late)
 {
 	struct broker *b = c->broker;
+	/* Acquire: what has come back before is there. */
+	uint32_t given = __atomic_load_n(&b->given, __ATOMIC_ACQUIRE);
 	int32_t *field[2], sent[2] = { -1, -1 };
 	union core_args a;
 	uint32_t i, n, size;
@@ -447,7 +487,7 @@ static void run_call(struct conn *c, struct request *r, const struct core_call *
 	}
 	if (!err)
 		err = core_call_run(call, b->core, c->client, &a);
-	if (err == -EDQUOT && call->nr == ARAX_NR_CONTEXT_INIT && init_later(c, r))
+	if (err && run_later(c, r, late, given, err))
 		return;
 	r->kept = is_kept(call->nr, err, r->nr_fds, n);
 	if (!err && call->nr == ARAX_NR_CONTEXT_INIT)
@@ -464,24 +504,42 @@ static void run_call(struct conn *c, struct request *r, const struct core_call *
 		broker_close_foreign(c->broker, c->uid, c->admin, fd);
 }
 
-void conn_drop_init(struct conn *c)
+static void drop(struct conn *c, struct late *l)
 {
-	struct request *r = c->init;
-
-	if (!r)
-		return;
-	c->init = NULL;
-	c->broker->nr_inits--;
-	close_fds(c, r);
-	free(r);
+	clist_del(&l->node);
+	c->nr_late--;
+	c->broker->nr_late--;
+	close_fds(c, &l->r);
+	free(l);
 }
 
-void conn_try_init(struct conn *c)
+void conn_drop_late(struct conn *c)
 {
-	c->init_waits = false;
-	run_call(c, c->init, core_call_find(ARAX_NR_CONTEXT_INIT));
-	if (!c->init_waits)
-		conn_drop_init(c);
+	while (!clist_empty(&c->late))
+		drop(c, clist_entry(c->late.next, struct late, node));
+}
+
+/* Each try that is refused would be told of: so what waits for bytes is tried when there are some. */
+static bool is_worth_a_try(const struct conn *c, const struct late *l)
+{
+	return l->r.msg.nr == ARAX_NR_CONTEXT_INIT || monotonic_ns() >= l->until_ns ||
+	       __atomic_load_n(&c->broker->given, __ATOMIC_RELAXED) != l->given;
+}
+
+void conn_try_late(struct conn *c)
+{
+	struct clist *pos, *tmp;
+
+	clist_for_each_safe(pos, tmp, &c->late) {
+		struct late *l = clist_entry(pos, struct late, node);
+
+		if (!is_worth_a_try(c, l))
+			continue;
+		l->waits = false;
+		run_call(c, &l->r, core_call_find(l->r.msg.nr), l);
+		if (!l->waits)
+			drop(c, l);
+	}
 }
 
 static void handle(struct conn *c, struct request *r)
@@ -499,7 +557,7 @@ static void handle(struct conn *c, struct request *r)
 	if (err)
 		conn_answer(c, r->msg.nr, r->msg.id, err, NULL, 0, -1);
 	else
-		run_call(c, r, call);
+		run_call(c, r, call, NULL);
 	close_fds(c, r);
 }
 

@@ -97,9 +97,8 @@ struct conn {
 	uint32_t nr_waits;
 	uint32_t nr_pending;		/* in both */
 	uint32_t reached;	/* client->reached, when @waits were last looked at */
-	struct request *init;	/* its CONTEXT_INIT, which waits for others to be gone */
-	uint64_t init_until_ns;
-	bool init_waits;
+	struct clist late;	/* calls that wait for what is on its way back: see broker_call.c */
+	uint32_t nr_late;
 	struct holder *holder;
 	uint32_t nr_fds;	/* of CONN_FDS: the others have been handed to the closer */
 	uint32_t nr_flying;	/* answers with descriptors that may be unread */
@@ -209,7 +208,8 @@ struct broker {
 	bool listening;
 	uint64_t listen_ns;	/* not before; 0: not by itself */
 	uint32_t nr_paused;	/* connections from which nothing is read for now */
-	uint32_t nr_inits;	/* those with conn->init */
+	uint32_t nr_late;	/* of all their late calls */
+	uint32_t given;		/* atomic: buffers and rings whose bytes have come back */
 	struct barred barred;	/* users whose refused connections have too much to be closed */
 	uint64_t looked_barred_ns;
 	bool any_closing;
@@ -247,6 +247,8 @@ struct broker {
 
 /* broker.c */
 void broker_kick(struct broker *b);
+/* Any thread: bytes have come back to a tenant.  Before holder_given() of what they were of. */
+void broker_has_given(struct broker *b);
 void broker_reply_later(struct broker *b, struct work *w);
 struct conn *broker_conn_by_context(struct broker *b, uint32_t context);
 void conn_close(struct conn *c);
@@ -266,9 +268,9 @@ void conn_readable(struct conn *c, uint32_t most);
 void conn_answer(struct conn *c, uint32_t nr, uint32_t id, int result, union core_args *a,
 		 uint32_t size, int fd);
 
-/* Once more, or for the last time. */
-void conn_try_init(struct conn *c);
-void conn_drop_init(struct conn *c);
+/* Once more, or for the last time, what would have had no room. */
+void conn_try_late(struct conn *c);
+void conn_drop_late(struct conn *c);
 
 /* broker_wait.c */
 int conn_submit(struct conn *c, uint32_t nr, uint32_t id, uint32_t size,
@@ -300,6 +302,9 @@ int conn_region_map(struct conn *c, int fd, int seals, const struct stat *st);
 /* Where that file is mapped; NULL: it isn't, or had another size. */
 void *conn_region(const struct conn *c, const struct stat *st);
 void conn_region_drop(struct conn *c);
+/* It is charged as @ring, until it is unmapped; region_idle(): and no task uses that, any thread. */
+void conn_region_charged(struct conn *c, struct core_buffer *ring);
+void region_idle(struct core_buffer *ring);
 
 /* broker_mend.c: buffers with holes */
 /* See link_ops.look_at. */

@@ -143,6 +143,7 @@ static int ring_alloc(struct core_client *cc, struct arax_context_init *init, u3
 	c->guarded = true;
 	cc->region = region;
 	cc->link_ring = c;
+	conn_region_charged(c, cc->ring_buf);
 	init->doorbell_fd = c->bell_fd;
 	return 0;
 close_bell:
@@ -433,7 +434,7 @@ static void buffer_idle(struct core_buffer *buf)
 	struct bbuf *bb = buf->link;
 
 	if (buf->type == CORE_BUFFER_RING) {
-		core_buffer_free(buf);	/* ring_free() came before */
+		region_idle(buf);	/* ring_free() came before */
 		return;
 	}
 	bb->reap = __atomic_load_n(&b->reap, __ATOMIC_RELAXED);
@@ -443,7 +444,7 @@ static void buffer_idle(struct core_buffer *buf)
 	broker_kick(b);
 }
 
-/* Nobody finds it any more, and its bytes are no tenant's: who destroyed it may have others. */
+/* Nobody finds it any more.  Its bytes are its tenant's until they have come back: see unmap(). */
 static void take_out(struct broker *b, struct bbuf *bb)
 {
 	pthread_mutex_lock(&b->ident_lock);
@@ -451,7 +452,6 @@ static void take_out(struct broker *b, struct bbuf *bb)
 	pthread_mutex_unlock(&b->ident_lock);
 	mapping_clear(&b->link.mappings, bb->map.id);
 	holder_give_later(bb->holder, BUFFER_FDS, BUFFER_MAPS);
-	core_buffer_free(bb->buf);
 }
 
 /* Any thread. */
@@ -463,6 +463,8 @@ static void unmap(struct bbuf *bb)
 	broker_time_taken(bb->broker, holder_uid(bb->holder), holder_is_unlimited(bb->holder),
 			  filemap_unmap(bb->map.base, bb->map.bytes));
 	close(bb->map.fd);
+	core_buffer_free(bb->buf);
+	broker_has_given(bb->broker);
 	holder_given(bb->holder, BUFFER_FDS, BUFFER_MAPS);
 	free(bb);
 }

@@ -18,9 +18,14 @@
 
 #define REGION_MAPS	1u
 
-/* From when it is mapped until it is not. */
+/*
+ * From when it is mapped until it is not.
+ * @ring: what it is charged as; atomic, once that is of no use: the buffer, or OVER: it is unmapped
+ */
 struct region {
 	struct host_job job;	/* when it goes */
+	struct core_buffer *ring;
+	bool charged;
 	struct broker *broker;
 	struct holder *holder;
 	void *base;
@@ -29,14 +34,44 @@ struct region {
 	ino_t ino;
 };
 
+#define OVER(r)	((struct core_buffer *)(r))
+
+static void end(struct region *r, struct core_buffer *ring)
+{
+	if (ring)
+		core_buffer_free(ring);
+	broker_has_given(r->broker);
+	holder_given(r->holder, 0, REGION_MAPS);
+	free(r);
+}
+
 static void bury(struct host_job *job)
 {
 	struct region *r = (struct region *)((char *)job - offsetof(struct region, job));
+	bool charged = r->charged;
+	struct core_buffer *ring = NULL;
 
 	broker_time_taken(r->broker, holder_uid(r->holder), holder_is_unlimited(r->holder),
 			  filemap_unmap(r->base, r->bytes));
-	holder_given(r->holder, 0, REGION_MAPS);
-	free(r);
+	/* Unmapped, and of no use: who comes second ends it.  From then on it is not the first one's. */
+	if (charged)
+		ring = __atomic_exchange_n(&r->ring, OVER(r), __ATOMIC_ACQ_REL);
+	if (ring || !charged)
+		end(r, ring);
+}
+
+void conn_region_charged(struct conn *c, struct core_buffer *ring)
+{
+	c->mapped->charged = true;
+	ring->link = c->mapped;
+}
+
+void region_idle(struct core_buffer *ring)
+{
+	struct region *r = ring->link;
+
+	if (__atomic_exchange_n(&r->ring, ring, __ATOMIC_ACQ_REL) == OVER(r))
+		end(r, ring);
 }
 
 void conn_region_drop(struct conn *c)

@@ -265,6 +265,16 @@ void holder_give_later(struct holder *holder, uint32_t fds, uint32_t maps)
 	pthread_mutex_unlock(&holder->set->lock);
 }
 
+bool holder_is_giving(struct holder *holder)
+{
+	bool is;
+
+	pthread_mutex_lock(&holder->set->lock);
+	is = holder->count.going[MAPS];
+	pthread_mutex_unlock(&holder->set->lock);
+	return is;
+}
+
 void holder_given(struct holder *holder, uint32_t fds, uint32_t maps)
 {
 	const uint32_t n[NR_KINDS] = { fds, maps };

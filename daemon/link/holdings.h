@@ -62,6 +62,8 @@ int holder_take(struct holder *holder, uint32_t fds, uint32_t maps);
  */
 void holder_give_later(struct holder *holder, uint32_t fds, uint32_t maps);
 void holder_given(struct holder *holder, uint32_t fds, uint32_t maps);
+/* Whether that user has something mapped that is on its way back. */
+bool holder_is_giving(struct holder *holder);
 /* Both at once.  Any thread. */
 void holder_give(struct holder *holder, uint32_t fds, uint32_t maps);
 

@@ -134,7 +134,7 @@ static struct control own = { .open = 1 };
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	bool started, old, forgiving, strict;
+	bool started, old, parts, forgiving, strict;
 	uint32_t slow;			/* us, at most, before and within a copy or a launch */
 	uint32_t late;			/* us, at most, before and after a call does what it does */
 	int broken;			/* the error of each new context, if not 0 */
@@ -1492,6 +1492,7 @@ static void start(void)
 	gpu.first = first ? atoi(first) : 0;
 	gpu.bytes = bytes ? strtoull(bytes, NULL, 0) : 64 << 20;
 	gpu.old = getenv("EMULATED_OLD");
+	gpu.parts = getenv("EMULATED_PARTS");
 	gpu.forgiving = getenv("EMULATED_FORGIVING");
 	gpu.slow = slow ? (uint32_t)strtoul(slow, NULL, 10) : 0;
 	gpu.strict = getenv("EMULATED_STRICT");
@@ -1610,8 +1611,19 @@ static void empty(struct context *c)
 /* The same for both: as one device that two stacks drive. */
 EXPORT ERROR AS(cuDeviceGetPCIBusId, hipDeviceGetPCIBusId)(char *text, int len, int device)
 {
-	snprintf(text, (size_t)len, "0000:%02x:00.0", 0xa0 + gpu.first + device);
+	snprintf(text, (size_t)len, "0000:%02x:00.0", 0xa0 + (gpu.parts ? 0 : gpu.first + device));
 	return device < gpu.nr ? OK : AS(CUDA_ERROR_INVALID_DEVICE, hipErrorInvalidDevice);
+}
+
+EXPORT ERROR AS(cuDeviceGetUuid_v2, hipDeviceGetUuid)(AS(CUuuid, hipUUID) *uuid, int device)
+{
+	if (gpu.old)
+		return AS(CUDA_ERROR_NOT_SUPPORTED, hipErrorNotSupported);
+	if (device >= gpu.nr)
+		return AS(CUDA_ERROR_INVALID_DEVICE, hipErrorInvalidDevice);
+	memset(uuid->bytes, 0x5a, sizeof(uuid->bytes));
+	uuid->bytes[15] = (char)(gpu.first + device);
+	return OK;
 }
 
 #ifdef EMULATED_CUDA

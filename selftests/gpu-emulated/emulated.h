@@ -19,7 +19,8 @@
  *	EMULATED_DEVICES=n	default 2
  *	EMULATED_FIRST=n	the driver sees those from this one on, default 0
  *	EMULATED_MEMORY=bytes	of each, default 64 MiB
- *	EMULATED_OLD=1		no pools, no memory at addresses
+ *	EMULATED_PARTS=1	they are parts of one, alike: all at one address
+ *	EMULATED_OLD=1		no pools, no memory at addresses, no UUID
  *	EMULATED_FAULT=n:e:m[:k] from the nth on, m launches (each kth) break their context by error e
  *				(EMULATED_CRASH: end their process)
  *	EMULATED_FAIL=c:k:e,...	each kth call of sort c (alloc, copy... as below) fails with e

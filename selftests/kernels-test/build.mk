@@ -21,6 +21,13 @@ $(HARDWARE_TEST): $(B)/test/kernels/hardware.%: selftests/kernels-test/hardware.
 	$(Q)$(NVCC) -$* $(NVCC_FLAGS) -o $@.tmp $<
 	$(Q)chmod 644 $@.tmp && mv $@.tmp $@
 
+HARDWARE_TEST_HIP := $(if $(HIPCC),$(B)/test/kernels/hardware.co)
+$(HARDWARE_TEST_HIP): selftests/kernels-test/hardware.cu
+	@mkdir -p $(@D)
+	$(say) HIPCC $@
+	$(Q)$(HIPCC) --genco $(HIPCC_FLAGS) -x hip -o $@.tmp $<
+	$(Q)chmod 644 $@.tmp && mv $@.tmp $@
+
 # What programs bring: not in any folder of kernels.
 FOREIGN_TEST := $(B)/test/foreign/hostile.so $(B)/test/foreign/innocent.so
 

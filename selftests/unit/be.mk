@@ -133,18 +133,22 @@ endif
 $(foreach t,gpu apart gpu_order gpu_passes gpu_std gpu_stream gpu_vendor,$(foreach v,plain asan tsan,\
 	$(eval check-be_$(t)-$(v): | $(patsubst %,$(B)/test/$(v)/lib%-emulated.so,$(EMULATED) $(EMULATED_NVML)))))
 # On hardware, where there is any: not for the inner loop, which has no time for it.
-ifneq ($(CUDA_HEADERS),)
 $(eval $(B)/obj/plain/selftests/unit/be_gpu_hardware.o: CPPFLAGS_ALL += $(GPU_TEST_FLAGS) -DVARIANT='"plain"')
 $(call be_test,gpu_hardware,plain)
-check-be_gpu_hardware-plain: | $(HARDWARE_TEST) $(B)/libexec/arax-device
+HARDWARE_NEEDS := $(HARDWARE_TEST) $(HARDWARE_TEST_HIP) $(B)/libexec/arax-device
+check-be_gpu_hardware-plain: | $(HARDWARE_NEEDS)
 CHECK_TARGETS := $(filter-out check-be_gpu_hardware-%,$(CHECK_TARGETS))
 ALONE_TARGETS += check-be_gpu_hardware-plain check-be_gpu_std-hardware
+# The one before is CUDA's, where both are built in.
+ifeq ($(words $(EMULATED)),2)
+check-be_gpu_hardware-hip: $(B)/test/be_gpu_hardware-plain | $(BE_NEEDS) $(HARDWARE_NEEDS)
+	$(Q)scripts/tally run unit/be_gpu_hardware-hip -- $< hip
+.PHONY: check-be_gpu_hardware-hip
+ALONE_TARGETS += check-be_gpu_hardware-hip
+endif
 check-be_gpu_std-hardware: $(B)/test/be_gpu_std-plain | $(BE_NEEDS)
 	$(Q)scripts/tally run unit/be_gpu_std-hardware -- $< hardware
 .PHONY: check-be_gpu_std-hardware
-else
-$(call be_not_built,gpu_hardware,headers of CUDA)
-endif
 # All of arax-std: not for the inner loop, and for bounds of arrays less often still.
 CHECK_TARGETS := $(filter-out check-be_gpu_std-%,$(CHECK_TARGETS))
 TEST_TARGETS  += check-be_gpu_std-plain

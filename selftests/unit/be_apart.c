@@ -4,6 +4,7 @@
  * over: emulated, not hardware.  Each test runs once for each backend that is built in.
  */
 #include <dirent.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -30,6 +31,8 @@ static char helper_path[4096];
 
 /* Instead of the C library's: a child that does not come to leave araxd's table. */
 static atomic_bool child_hangs;
+/* And: as if there were as many processes as may be. */
+static atomic_bool no_process;
 
 __attribute__((no_sanitize("address")))
 long syscall(long number, ...)
@@ -44,6 +47,10 @@ long syscall(long number, ...)
 	va_end(args);
 	while (child_hangs && number == SYS_close_range)
 		pause();
+	if (no_process && number == SYS_clone) {
+		errno = EAGAIN;
+		return -1;
+	}
 	if (!real)
 		*(void **)&real = dlsym(RTLD_NEXT, "syscall");
 	return real(number, v[0], v[1], v[2], v[3], v[4], v[5]);
@@ -187,9 +194,31 @@ ssize_t sendmsg(int socket, const struct msghdr *msg, int flags)
 	return real(socket, msg, flags);
 }
 
-/* This program in the helper's place: that begins when let_it_begin() allows it. */
+/* Set: who waits for the process to end is not told yet.  He alone waits for two. */
+static atomic_bool end_unseen;
+
+static int (*real_poll)(struct pollfd *fds, nfds_t n, int ms);
+
+/* Before there are threads that would look for it at once. */
+static __attribute__((constructor)) void find_poll(void)
+{
+	*(void **)&real_poll = dlsym(RTLD_NEXT, "poll");
+}
+
+int poll(struct pollfd *fds, nfds_t n, int ms)
+{
+	int got = real_poll(fds, n, ms);
+
+	while (end_unseen && n == 2)
+		usleep(1000);
+	return got;
+}
+
+/* This program in the helper's place: that begins when let_it_begin() allows it, or is killed. */
 static void begin_late(char **argv)
 {
+	if (getenv("TEST_DIES"))
+		kill(getpid(), SIGKILL);
 	while (!access(getenv("TEST_LATE"), F_OK))
 		usleep(1000);
 	execv(getenv("TEST_HELPER"), argv);
@@ -479,6 +508,39 @@ START_TEST(another_device)
 	assert_whole(dev, trap);
 	ops->kernel_unload(dev, trap);
 	ops->kernel_unload(devs[1], other);
+}
+END_TEST
+
+/* Nor a part of the same one, of the same size, for another part; where the driver tells them apart. */
+START_TEST(another_part)
+{
+	struct arax_backend_info info = { .size = sizeof(info) };
+	bool old = _i >= NR_GPUS;
+	void *dev, *trap;
+	const char *said;
+
+	setenv("EMULATED_PARTS", "1", 1);
+	if (old)
+		setenv("EMULATED_OLD", "1", 1);
+	dev = open_apart(_i % NR_GPUS);
+	trap = load(dev, TRAP);
+	ck_assert_int_eq(ops->info(devs[1], &info), 0);
+	ck_assert_str_eq(info.bus, "0000:a0:00.0");
+	ck_assert_str_eq(info.uuid, old ? "" : "5a5a5a5a-5a5a-5a5a-5a5a-5a5a5a5a5a01");
+	fault(dev, trap);
+	take_log();
+	setenv("EMULATED_FIRST", "1", 1);
+	ck_assert_int_eq(ops->reset(dev), old ? 0 : -ENODEV);
+	if (!old) {
+		said = strstr(take_log(), "device is another one now");
+		ck_assert_ptr_nonnull(said);
+		ck_assert_ptr_nonnull(strstr(said, " uuid=5a5a5a5a-5a5a-5a5a-5a5a-5a5a5a5a5a01 "));
+		ck_assert_ptr_nonnull(strstr(said, " wanted_uuid=5a5a5a5a-5a5a-5a5a-5a5a-5a5a5a5a5a00 "));
+		setenv("EMULATED_FIRST", "0", 1);
+		ck_assert_int_eq(ops->reset(dev), 0);
+	}
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
 }
 END_TEST
 
@@ -1107,6 +1169,62 @@ START_TEST(dies_of_one_submitted)
 	}
 	assert_whole(dev, trap);
 	ops->kernel_unload(dev, gate);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+static void *submit_victim(void *arg)
+{
+	struct victim *v = arg;
+
+	v->result = ops->submit(v->dev, &v->job.run, 9);
+	return NULL;
+}
+
+/* But for that somebody looks. */
+static bool has_ended(pid_t pid)
+{
+	char path[64], text[512] = "";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "r");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_ptr_nonnull(fgets(text, sizeof(text), f));
+	fclose(f);
+	return strstr(text, ") Z ");
+}
+
+/* Who came when the process had ended, and nobody knew, is not what it died of. */
+START_TEST(dies_before_one)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	struct arax_backend_done done;
+	struct arax_launch_range r;
+	struct victim v = { .dev = dev };
+	pthread_t thread;
+	pid_t helper;
+
+	for (int submit = 0; submit < 2; submit++) {
+		move(dev, trap);
+		r = range(take_memory(dev, 4), 4);
+		be_careful(dev, trap, &r);
+		helper = the_helper();
+		fill(&v.job, trap, 0, 1, 1, &r, 1, &fine, 4);
+		end_unseen = true;
+		kill(helper, SIGKILL);
+		ck_assert(comes_true(has_ended(helper), 1000));
+		ck_assert_int_eq(pthread_create(&thread, NULL, submit ? submit_victim : run_victim,
+						&v), 0);
+		usleep(50000);
+		end_unseen = false;
+		pthread_join(thread, NULL);
+		ck_assert_int_eq(v.result, -ENODEV);
+		ck_assert_uint_eq(v.job.run.alone, 0);
+		ck_assert_int_eq(ops->wait(dev, 0, &done), -ENOENT);
+		ck_assert_int_eq(ops->reset(dev), 0);
+		assert_whole(dev, trap);
+	}
 	ops->kernel_unload(dev, trap);
 }
 END_TEST
@@ -1743,6 +1861,49 @@ START_TEST(never_ends)
 }
 END_TEST
 
+/* Nor for one that somebody else has killed, though it has its end of the socket still. */
+START_TEST(killed_and_never_ends)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP), *gate = load(dev, GATE);
+	struct victim v = { 0 };
+	struct arax_launch_range r;
+	pthread_t thread, late;
+	pid_t helper, tracer;
+	uint64_t began;
+
+	helper_end_ms = 500;
+	move(dev, trap);
+	helper = the_helper();
+	r = range(take_memory(dev, 4), 4);
+	emu_gate(0);
+	v.dev = dev;
+	fill(&v.job, gate, 0, 1, 1, &r, 1, &fine, 4);
+	ck_assert_int_eq(pthread_create(&thread, NULL, run_victim, &v), 0);
+	wait_for_kernels(1);
+	tracer = begin_tracer(&helper, 1);
+	ck_assert_int_gt(tracer, 0);
+	ck_assert_int_eq(pthread_create(&late, NULL, end_it, &tracer), 0);
+	began = wait_raw_ns();
+	take_log();
+	kill(helper, SIGKILL);
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(v.result, -ENODEV);
+	ck_assert_uint_lt(wait_raw_ns() - began, 15000000000ull);
+	ck_assert_int_eq(kill(helper, 0), 0);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	/* Its watcher says so once who called has been told. */
+	assert_logged("was killed and does not end");
+	emu_gate(1);
+	assert_whole(dev, trap);
+	ck_assert_int_eq(pthread_cancel(late), 0);
+	pthread_join(late, NULL);
+	end_tracer(tracer);
+	ck_assert(comes_true(kill(helper, 0) && errno == ESRCH, 1000));
+	ops->kernel_unload(dev, gate);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
 /* ------------------------------------------------------------------ */
 /* There are no descriptors for a while                                  */
 
@@ -1931,6 +2092,195 @@ START_TEST(reset_with_a_late_child)
 	ck_assert_int_eq(ops->reset(dev), 0);
 	assert_whole(dev, trap);
 	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* From the start on, but not yet                                        */
+
+/* Set before probe(): the options of a device that is apart from the start on. */
+static void ask_apart(int which_gpu, const char *helper, const char *when)
+{
+	const char *options[] = { "helper", helper, "apart", when, NULL };
+
+	ck_assert_int_eq(probe(which_gpu, emulated_path(&gpus[which_gpu]), options), 2);
+}
+
+static bool is_waiting(void *dev)
+{
+	struct arax_backend_info info = { .size = sizeof(info) };
+
+	ck_assert_int_eq(ops->info(dev, &info), 0);
+	return info.lost;
+}
+
+/* What can't run there is known all the same, and nothing runs here. */
+static void assert_waits(void *dev, void *trap, const char *remedy)
+{
+	struct arax_launch_range r = range(4096, 4);
+	struct job j;
+	uint64_t a;
+	const char *log = take_log(), *said = strstr(log, "device waits to be driven");
+	char byte;
+	void *none;
+
+	ck_assert_msg(said && strstr(said, remedy), "%s", log);
+	ck_assert(is_waiting(dev));
+	ck_assert_int_eq(try_load(dev, "k", "test_none", "none(i32 a)", &none), -ENOENT);
+	ck_assert_int_eq(run(dev, trap, 0, 1, 1, &r, 1, &fine, 4), -ENODEV);
+	fill(&j, trap, 0, 1, 1, &r, 1, &fine, 4);
+	ck_assert_int_eq(ops->submit(dev, &j.run, 5), -ENODEV);
+	ck_assert_int_eq(ops->alloc(dev, 1, 0, &a), -ENODEV);
+	ck_assert_int_eq(ops->copy_out(dev, 0, &byte, 4096, 1), -ENODEV);
+	ck_assert_int_eq(ops->copy_in(dev, 0, 4096, &byte, 1), -ENODEV);
+	ck_assert_int_eq(ops->copy_peer(dev, 4096, dev, 4096, 1), -EOPNOTSUPP);
+	ck_assert_int_eq(ops->host_register(dev, &byte, 1), -ENODEV);
+}
+
+/* It has come, as one that nothing had happened to: it need not be careful. */
+static void assert_came(void *dev, void *trap)
+{
+	struct arax_backend_done done;
+	struct arax_launch_range r;
+	struct job j;
+
+	ck_assert(!is_waiting(dev));
+	assert_logged("device is driven in a process of its own");
+	r = range(take_memory(dev, 4), 4);
+	fill(&j, trap, 0, 1, 1, &r, 1, &fine, 4);
+	ck_assert_int_eq(ops->submit(dev, &j.run, 5), 0);
+	ck_assert_int_eq(ops->wait(dev, 0, &done), 0);
+	assert_whole(dev, trap);
+	ck_assert_uint_eq(emu_all_used(), 0);
+}
+
+static void find_emulated(int which_gpu)
+{
+	void *library = dlopen(emulated_path(&gpus[which_gpu]), RTLD_NOW);
+
+	ck_assert_msg(!!library, "%s", dlerror());
+	emu_fail = symbol(library, "emulated_fail");
+	emu_all_used = symbol(library, "emulated_used");
+}
+
+enum lack { LACKS_DESCRIPTORS, LACKS_PROCESSES, LACKS_THREADS_THERE, LACKS };
+
+static void set_lack(enum lack lack, bool on)
+{
+	static struct rlimit before;
+	const struct rlimit none = { NO_STACK, RLIM_INFINITY };
+
+	switch (lack) {
+	case LACKS_DESCRIPTORS:
+		limit_descriptors(on);
+		break;
+	case LACKS_PROCESSES:
+		no_process = on;
+		break;
+	case LACKS_THREADS_THERE:
+		if (on)
+			ck_assert_int_eq(getrlimit(RLIMIT_STACK, &before), 0);
+		ck_assert_int_eq(setrlimit(RLIMIT_STACK, on ? &none : &before), 0);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Where what lacks may come it is waited for, by its default as well. */
+START_TEST(apart_when_it_can_be)
+{
+	static const char *const remedies[] = { "LimitNOFILE", "TasksMax", "TasksMax" };
+	bool hip = gpus[_i].kind == ARAX_DEVICE_HIP;
+	pid_t none;
+
+	find_emulated(_i);
+	for (enum lack lack = 0; lack < LACKS; lack++) {
+		void *dev, *trap;
+
+#ifdef __SANITIZE_THREAD__
+		/* Its library knows of fork() alone. */
+		if (lack == LACKS_PROCESSES)
+			continue;
+#endif
+		ask_apart(_i, helper_path, hip ? "auto" : "yes");
+		take_log();
+		set_lack(lack, true);
+		ck_assert_int_eq(ops->open(0, &dev), 0);
+		set_lack(lack, false);
+		trap = load(dev, TRAP);
+		assert_waits(dev, trap, remedies[lack]);
+		ck_assert_int_eq(children(&none), 0);
+		take_log();
+		set_lack(lack, true);
+		/* Of the driver's threads here a second one may not be had, either. */
+		for (int i = 0; i < 2 && lack != LACKS_THREADS_THERE; i++)
+			ck_assert_int_eq(ops->reset(dev), -EAGAIN);
+		set_lack(lack, false);
+		ck_assert_ptr_null(strstr(take_log(), "waits to be"));
+		ck_assert_int_eq(ops->reset(dev), 0);
+		the_helper();
+		assert_came(dev, trap);
+		ops->kernel_unload(dev, trap);
+		ops->close(dev);
+		ck_assert_int_eq(children(&none), 0);
+	}
+}
+END_TEST
+
+/* A process that ends as it begins is tried again, a few times; then the device can't be had. */
+START_TEST(apart_after_some_failures)
+{
+	void *dev, *trap;
+	pid_t none;
+
+	find_emulated(_i);
+	ask_apart(_i, helper_path, "yes");
+	setenv("TEST_DIES", "1", 1);
+	ck_assert_int_eq(ops->config("helper", "/proc/self/exe"), 0);
+	take_log();
+	ck_assert_int_eq(ops->open(0, &dev), 0);
+	assert_logged("tried once more");
+	trap = load(dev, TRAP);
+	ck_assert(is_waiting(dev));
+	ck_assert_int_eq(ops->config("helper", helper_path), 0);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_came(dev, trap);
+	ops->kernel_unload(dev, trap);
+	ops->close(dev);
+	ck_assert_int_eq(children(&none), 0);
+}
+END_TEST
+
+/* Without the program: by its default here, and that is said; else not at all. */
+START_TEST(apart_without_a_program)
+{
+	bool hip = gpus[_i].kind == ARAX_DEVICE_HIP;
+	void *dev, *trap;
+	pid_t none;
+
+	find_emulated(_i);
+	ask_apart(_i, "/nowhere/arax-device", "auto");
+	take_log();
+	ck_assert_int_eq(ops->open(0, &dev), 0);
+	if (hip)
+		assert_logged("device is driven in araxd itself: the program that it should be in is not there");
+	else
+		ck_assert_ptr_null(strstr(take_log(), "araxd itself"));
+	ck_assert(!is_waiting(dev));
+	trap = load(dev, TRAP);
+	assert_whole(dev, trap);
+	ck_assert_int_eq(children(&none), 0);
+	/* It moves as any other, once there is the program. */
+	ck_assert_int_eq(ops->config("helper", helper_path), 0);
+	fault(dev, trap);
+	take_log();
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_logged("device goes on in a process of its own");
+	the_helper();
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+	ops->close(dev);
 }
 END_TEST
 
@@ -2286,6 +2636,7 @@ int main(int argc, char **argv)
 	ALL(no_program);
 	ALL(another_program);
 	ALL(another_device);
+	tcase_add_loop_test(t, another_part, 0, 2 * NR_GPUS);
 	ALL(failures_there);
 	tcase_add_test(t, plug_in);
 	ALL(two_libraries);
@@ -2303,6 +2654,7 @@ int main(int argc, char **argv)
 	ALL(killed_while_copying);
 	ALL(dies_of_one);
 	ALL(dies_of_one_submitted);
+	ALL(dies_before_one);
 	ALL(dies_before_another);
 	ALL(written_over_at_the_gate);
 	ALL(written_over_before_a_call);
@@ -2322,6 +2674,7 @@ int main(int argc, char **argv)
 	ALL(never_begins);
 	ALL(killed_as_it_begins);
 	ALL(never_ends);
+	ALL(killed_and_never_ends);
 	ALL(no_descriptors);
 	ALL(more_calls_than_channels);
 	ALL(reset_without_descriptors);
@@ -2329,6 +2682,9 @@ int main(int argc, char **argv)
 	ALL(reset_without_threads_there);
 	/* Five seconds of waiting. */
 	tcase_add_loop_test(t, reset_with_a_late_child, 0, 1);
+	ALL(apart_when_it_can_be);
+	ALL(apart_after_some_failures);
+	ALL(apart_without_a_program);
 	tcase_add_test(t, host_map);
 	ALL(faults_among_threads);
 	suite_add_tcase(suite, t);

@@ -1609,6 +1609,25 @@ START_TEST(bad_driver_of_several)
 }
 END_TEST
 
+/* Behind many: each of them has its turn. */
+START_TEST(bad_driver_behind_many)
+{
+	char path[96], name[32], library[64];
+	const char *why;
+
+	install_bad("abort");
+	snprintf(path, sizeof(path), "%s/icd", folder);
+	for (int i = 0; i < 40; i++) {
+		snprintf(name, sizeof(name), "a%02d.icd", i);
+		snprintf(library, sizeof(library), "/nowhere/driver-%02d.so", i);
+		be_write(path, name, library);
+	}
+	why = open_beside("");
+	ck_assert_msg(strstr(why, "OpenCL driver /") && strstr(why, "/icd/bad.icd crashed"), "%s", why);
+	ck_assert_ptr_null(strstr(why, "is left out"));
+}
+END_TEST
+
 /* In front of the one that is installed.  False: there is none. */
 static bool install_in_front(const char *does)
 {
@@ -2156,6 +2175,7 @@ int main(void)
 	tcase_add_test(t, errors_come_first);
 	tcase_add_test(t, places_are_short);
 	tcase_add_loop_test(much, bad_driver_of_several, 0, 3);
+	tcase_add_test(much, bad_driver_behind_many);
 	tcase_add_test(much, no_stale_arguments);
 	tcase_add_loop_test(much, bad_compilers, 0, sizeof(compilers) / sizeof(compilers[0]));
 	tcase_add_test(much, nothing_is_left);

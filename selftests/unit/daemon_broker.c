@@ -1606,29 +1606,96 @@ static bool is_mapped(ino_t ino)
 	return found;
 }
 
-/* What takes long is not done by who answers calls, and the bytes come back at once. */
+/* Destroyed, and by the second answer that is done with. */
+static void destroy(uint32_t handle)
+{
+	struct arax_handle a = { .size = sizeof(a), .handle = handle };
+
+	ck_assert_int_eq(CALL(&c, ARAX_NR_BUFFER_DESTROY, &a), 0);
+	memory_used();
+}
+
+/* What takes long is not done by who answers calls; the bytes come back when that has been done. */
 START_TEST(buffers_are_unmapped_aside)
 {
 	struct held_job h = { .job.run = hold_job };
-	struct arax_handle a = { .size = sizeof(a) };
 	uint64_t before;
+	uint32_t handle;
 	struct stat st;
 	int fd;
 
 	ready(4);
 	before = memory_used();
-	a.handle = client_buffer(&c, 16 * PAGE, NULL, &fd);
-	ck_assert_uint_gt(memory_used(), before);
+	handle = client_buffer(&c, 16 * PAGE, NULL, &fd);
+	ck_assert_uint_eq(memory_used(), before + 16 * PAGE);
 	ck_assert_int_eq(fstat(fd, &st), 0);
 	host_thread_push(daemon_poller(d)->undertaker, &h.job);
-	ck_assert_int_eq(CALL(&c, ARAX_NR_BUFFER_DESTROY, &a), 0);
-	/* By the second answer the first call has been done with. */
-	memory_used();
-	ck_assert_uint_eq(memory_used(), before);
+	destroy(handle);
+	ck_assert_uint_eq(memory_used(), before + 16 * PAGE);
 	ck_assert(is_mapped(st.st_ino));
 	__atomic_store_n(&h.go, 1, __ATOMIC_RELEASE);
 	while (is_mapped(st.st_ino))
 		usleep(1000);
+	ck_assert(comes_true(memory_used() == before, 100));
+	close(fd);
+}
+END_TEST
+
+/* Who destroyed a buffer may have another one: that waits for a while, and nobody waits for that. */
+START_TEST(who_destroyed_a_buffer_has_another)
+{
+	struct arax_buffer_create b = { .size = sizeof(b), .bytes = 256 * PAGE };
+	struct held_job h = { .job.run = hold_job };
+	struct arax_info info = { .size = sizeof(info) };
+	struct client other;
+	struct pollfd p;
+	uint32_t handle;
+	uint64_t began;
+	int fd;
+
+	client_close(&c);
+	daemon_down(d);
+	d = daemon_up_with("limits { memory = 1572864 }");
+	client_open(&c, daemon_path(d));
+	client_open(&other, daemon_path(d));
+	ready(4);
+	fd = memfd_sealed(256 * PAGE, SEALS);
+	handle = client_buffer(&c, 256 * PAGE, NULL, NULL);
+	/* Of what is in use none comes. */
+	began = wait_now_ns();
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_CREATE, &b, sizeof(b), &fd, 1, NULL), -EDQUOT);
+	ck_assert_uint_lt(wait_now_ns() - began, 500000000u);
+	for (int i = 0; i < 3; i++) {
+		struct held_job held = h;
+
+		host_thread_push(daemon_poller(d)->undertaker, &held.job);
+		destroy(handle);
+		client_send(&c, ARAX_NR_BUFFER_CREATE, &b, sizeof(b), &fd, 1);
+		p = (struct pollfd){ .fd = c.fd, .events = POLLIN };
+		for (int k = 0; k < 5; k++) {
+			ck_assert_int_eq(CALL(&other, ARAX_NR_INFO, &info), 0);
+			ck_assert_int_eq(poll(&p, 1, 20), 0);
+		}
+		__atomic_store_n(&held.go, 1, __ATOMIC_RELEASE);
+		ck_assert_int_eq(client_receive(&c, &b, sizeof(b), NULL), 0);
+		handle = b.handle;
+		close(fd);
+		fd = memfd_sealed(256 * PAGE, SEALS);
+		b = (struct arax_buffer_create){ .size = sizeof(b), .bytes = 256 * PAGE };
+	}
+	/* If it lasts, they are its tenant's still. */
+	host_thread_push(daemon_poller(d)->undertaker, &h.job);
+	destroy(handle);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_CREATE, &b, sizeof(b), &fd, 1, NULL), -EDQUOT);
+	/* Who goes meanwhile waits for nothing. */
+	client_send(&c, ARAX_NR_BUFFER_CREATE, &b, sizeof(b), &fd, 1);
+	client_close(&c);
+	__atomic_store_n(&h.go, 1, __ATOMIC_RELEASE);
+	client_open(&c, daemon_path(d));
+	ready(4);
+	ck_assert(comes_true(!client_call(&c, ARAX_NR_BUFFER_CREATE, &b, sizeof(b), &fd, 1, NULL),
+			     1000));
+	client_close(&other);
 	close(fd);
 }
 END_TEST
@@ -1638,21 +1705,25 @@ START_TEST(rings_are_unmapped_aside)
 {
 	struct held_job h = { .job.run = hold_job };
 	struct client other;
-	uint64_t before;
+	uint64_t before, with;
 	struct stat st;
 
 	ready(4);
 	before = memory_used();
 	client_open(&other, daemon_path(d));
 	ck_assert_int_eq(client_init(&other, 4), 0);
+	with = memory_used();
+	ck_assert_uint_gt(with, before);
 	ck_assert_int_eq(fstat(other.ring_fd, &st), 0);
 	host_thread_push(daemon_poller(d)->undertaker, &h.job);
 	client_close(&other);
-	ck_assert(comes_true(memory_used() == before, 100));
+	usleep(100000);
+	ck_assert_uint_eq(memory_used(), with);
 	ck_assert(is_mapped(st.st_ino));
 	__atomic_store_n(&h.go, 1, __ATOMIC_RELEASE);
 	while (is_mapped(st.st_ino))
 		usleep(1000);
+	ck_assert(comes_true(memory_used() == before, 100));
 }
 END_TEST
 
@@ -4264,6 +4335,7 @@ int main(void)
 	tcase_add_test(t, what_a_visitor_ends_is_not_told);
 	tcase_add_loop_test(t, woken_while_others_bring_more, 0, 2);
 	tcase_add_test(t, buffers_are_unmapped_aside);
+	tcase_add_test(t, who_destroyed_a_buffer_has_another);
 	tcase_add_test(t, rings_are_unmapped_aside);
 	tcase_add_test(t, who_punches_holes_keeps_nothing);
 	tcase_add_test(t, waits_end_by_deadline);

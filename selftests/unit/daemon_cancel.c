@@ -92,6 +92,20 @@ int __wrap_device_reset(struct device *dev)
 	return resets.result;
 }
 
+/* Set: the second device is not to be had when araxd begins. */
+static bool second_lacks;
+
+int __real_devices_open(const struct config *config, struct devices **devices);
+int __wrap_devices_open(const struct config *config, struct devices **devices);
+int __wrap_devices_open(const struct config *config, struct devices **devices)
+{
+	int err = __real_devices_open(config, devices);
+
+	if (!err && second_lacks)
+		devices_at(*devices, 1)->info.lost = 1;
+	return err;
+}
+
 static int launch(void)
 {
 	if (__atomic_load_n(&devices.idle, __ATOMIC_ACQUIRE))
@@ -130,14 +144,15 @@ static void up_with(const char *conf)
 {
 	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
 
+	memset(&devices, 0, sizeof(devices));
+	memset(&resets, 0, sizeof(resets));
+	resets.can = second_lacks;
 	d = daemon_up_with(conf);
 	client_open(&a, daemon_path(d));
 	ck_assert_int_eq(client_init(&a, 64), 0);
 	ck_assert_int_eq(CALL(&a, ARAX_NR_KERNEL_LOOKUP, &k), 0);
 	kernel = k.id;
 	queue = client_queue(&a, ARAX_QUEUE_DATAFLOW);
-	memset(&devices, 0, sizeof(devices));
-	memset(&resets, 0, sizeof(resets));
 }
 
 /* Two alike. */
@@ -160,6 +175,12 @@ static void up(void)
 			r->rt.leave = leave;
 	}
 	daemon_leave(d);
+}
+
+static void up_without_second(void)
+{
+	second_lacks = true;
+	up();
 }
 
 /* Its kernel is over, its results are still to be taken. */
@@ -750,6 +771,33 @@ START_TEST(a_device_is_asked_again)
 }
 END_TEST
 
+/* Nor one that lacked something when araxd began: that is no loss, and no task has to come for it. */
+START_TEST(a_device_is_had_later)
+{
+	ck_assert(is_lost(1));
+	ck_assert(!is_lost(0));
+	ck_assert(comes_true(strstr(why_gone(1), "not had yet since araxd began, and is tried again"),
+			     1000));
+	__atomic_store_n(&devices.may_end, true, __ATOMIC_RELEASE);
+	submit();
+	ends(1, 0);
+	__atomic_store_n(&resets.put_off, 2, __ATOMIC_RELEASE);
+	__atomic_store_n(&resets.result, _i ? -EIO : 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&resets.may_end, true, __ATOMIC_RELEASE);
+	if (_i) {
+		ck_assert(comes_true(strstr(why_gone(1), "until araxd is started anew"), 1000));
+		ck_assert(is_lost(1));
+	} else {
+		ck_assert(comes_true(!is_lost(1), 1000));
+		ck_assert(comes_true(!why_gone(1)[0], 1000));
+		ck_assert_uint_eq(daemon_poller(d)->devs[1].hasty, 0);
+	}
+	ck_assert_uint_eq(__atomic_load_n(&resets.asked, __ATOMIC_ACQUIRE), 3);
+	add(client_buffer(&a, PAGE, NULL, NULL), 2);
+	ends(2, 0);
+}
+END_TEST
+
 /* A device with memory of its own, and cores. */
 #define BOTH	"loop { inline_us = 0 }\ncpu { groups = { \"0\" } }\n" \
 		"backend \"sim\" { options = { \"devices=1\", \"lanes=1\", \"memory=8388608\", " \
@@ -1088,7 +1136,7 @@ END_TEST
 int main(void)
 {
 	TCase *t = tcase_create("all"), *follow = tcase_create("follow");
-	TCase *cores = tcase_create("cores"), *late = tcase_create("late"), *lost;
+	TCase *cores = tcase_create("cores"), *late = tcase_create("late"), *lost, *without;
 	Suite *s = suite_create("cancel");
 	SRunner *r;
 	int failed;
@@ -1121,6 +1169,11 @@ int main(void)
 	tcase_add_checked_fixture(late, up_to_follow_two, down);
 	tcase_add_test(late, it_has_run_behind_another_one);
 	suite_add_tcase(s, late);
+	without = tcase_create("without");
+	tcase_set_timeout(without, 300);
+	tcase_add_checked_fixture(without, up_without_second, down);
+	tcase_add_loop_test(without, a_device_is_had_later, 0, 2);
+	suite_add_tcase(s, without);
 	lost = tcase_create("lost");
 	tcase_set_timeout(lost, 300);
 	tcase_add_test(lost, it_hides_no_loss);

@@ -96,7 +96,7 @@ static int stack_open(struct apart_stack *s, uint32_t index, struct apart_device
 	if (err || s->when == APART_NO ||
 	    (s->when == APART_AUTO && (*dev)->info.kind != ARAX_DEVICE_HIP))
 		return err;
-	err = apart_move(*dev);
+	err = apart_move(*dev, s->when == APART_YES);
 	if (err)
 		apart_close(*dev);
 	return err;
@@ -140,7 +140,7 @@ static int kernel_load(void *dev, const struct arax_backend_kernel *desc, void *
 
 	if (!k)
 		return -ENOMEM;
-	err = apart_enter(d, &c);
+	err = apart_enter_held(d, &c);
 	if (err) {
 		apart_kernel_free(k);
 		return err;
@@ -354,7 +354,7 @@ static int copy_peer(void *dev, uint64_t to, void *src_dev, uint64_t from, uint6
 	pthread_rwlock_rdlock(&first->lock);
 	if (second != first)
 		pthread_rwlock_rdlock(&second->lock);
-	if (d->here && src->here)
+	if (d->here && src->here && !d->held && !src->held)
 		err = d->stack->below.copy_peer(d->here, to, src->here, from, bytes);
 	if (second != first)
 		pthread_rwlock_unlock(&second->lock);
@@ -410,6 +410,8 @@ static int info(void *dev, struct arax_backend_info *info)
 
 	memcpy(info, &d->info, size < sizeof(*info) ? size : sizeof(*info));
 	info->size = size;
+	if (size >= offsetof(struct arax_backend_info, lost) + sizeof(info->lost))
+		info->lost = d->held;
 	return 0;
 }
 
@@ -422,7 +424,7 @@ static int gauges(void *dev, struct arax_backend_gauges *g, char *why, uint32_t 
 {
 	struct apart_device *d = dev;
 	struct channel *c;
-	int err = apart_enter(d, &c);
+	int err = apart_enter_held(d, &c);
 
 	if (err) {
 		snprintf(why, len, "the device is lost");
@@ -437,7 +439,7 @@ static int follows(void *dev)
 {
 	struct apart_device *d = dev;
 	struct channel *c;
-	int err = apart_enter(d, &c);
+	int err = apart_enter_held(d, &c);
 
 	if (err)
 		return 0;

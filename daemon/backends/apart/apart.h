@@ -112,18 +112,21 @@ struct apart_lane {
 struct apart_device {
 	struct apart_stack *stack;
 	uint32_t index;
-	bool from_start;		/* it is apart, and the first process is after no fault */
+	bool from_start;		/* it is to be apart, though there was no fault */
 	struct arax_backend_info info;	/* as it was opened */
 	pthread_mutex_t reset_lock;
 	bool waits;			/* (reset_lock) for what a helper takes: that has been said */
 	uint32_t failures;		/* (reset_lock) of helpers to begin, in a row */
+	bool came;			/* (reset_lock) it has been apart */
 	pthread_rwlock_t lock;		/* what follows; changed under reset_lock, too */
 	/* These are changed under lock and place_lock, each held alone. */
 	pthread_rwlock_t place_lock;
 	void *here;			/* the backend's device; NULL: apart */
 	struct helper *helper;		/* NULL: here, or lost */
 	bool moving;			/* it is neither here nor there, and lists keep what they have */
+	bool held;			/* it is here, but runs nothing: it is to be apart */
 	uint32_t turn;			/* how many helpers it has had */
+	uint32_t first;			/* of these, the one that is after no fault; 0: none */
 
 	pthread_mutex_t kernels_lock;
 	struct apart_kernel *kernels;
@@ -155,14 +158,19 @@ void apart_wrap(struct backend_plugin *p, const char *name);
 int apart_open(struct apart_stack *s, uint32_t index, struct apart_device **dev);
 void apart_close(struct apart_device *d);
 int apart_reset(struct apart_device *d);
-/* From the start on: nothing has been done with it. */
-int apart_move(struct apart_device *d);
+/*
+ * From the start on: nothing has been done with it.  0 as well if it stays here as there is no program,
+ * unless it @must not, and if it is held for now as something else lacks: then reset() moves it.
+ */
+int apart_move(struct apart_device *d, bool must);
 /*
  * Takes the device for this thread, then apart_leave().  @c NULL: it is here, and the backend
  * is called.  -ENODEV: it is lost, and not taken.
  */
 int apart_enter(struct apart_device *d, struct channel **c);
 void apart_leave(struct apart_device *d, struct channel *c);
+/* Likewise, though it is held: for what does nothing on it. */
+int apart_enter_held(struct apart_device *d, struct channel **c);
 
 /*
  * Likewise to take something away, then apart_visited(): at once, though the device is moving.

@@ -64,7 +64,8 @@ int apart_run(struct apart_device *d, struct channel *c, struct arax_backend_run
 		fell = apart_launch_end(d, &began);
 		if (one)
 			pthread_mutex_unlock(&d->one);
-		alone = err == -ENODEV && (c->ended ? fell : !!c->slot->call.alone);
+		alone = err == -ENODEV && (c->ended ? fell && channel_was_taken(c) :
+						      !!c->slot->call.alone);
 		declined = err && !c->ended && c->slot->call.declined;
 	}
 	if (run->size >= offsetof(struct arax_backend_run, device_ns) + sizeof(run->device_ns))

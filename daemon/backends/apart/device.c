@@ -21,7 +21,7 @@
 /* Then a device is lost whose processes end as they begin. */
 #define MAX_FAILURES	3
 
-int apart_enter(struct apart_device *d, struct channel **c)
+int apart_enter_held(struct apart_device *d, struct channel **c)
 {
 	pthread_rwlock_rdlock(&d->lock);
 	*c = NULL;
@@ -31,6 +31,16 @@ int apart_enter(struct apart_device *d, struct channel **c)
 		*c = helper_take(d->helper);
 	if (*c)
 		return 0;
+	pthread_rwlock_unlock(&d->lock);
+	return -ENODEV;
+}
+
+int apart_enter(struct apart_device *d, struct channel **c)
+{
+	int err = apart_enter_held(d, c);
+
+	if (err || !d->held)
+		return err;
 	pthread_rwlock_unlock(&d->lock);
 	return -ENODEV;
 }
@@ -80,6 +90,7 @@ int apart_open(struct apart_stack *s, uint32_t index, struct apart_device **dev)
 	d->info.name[sizeof(d->info.name) - 1] = '\0';
 	d->info.bus[sizeof(d->info.bus) - 1] = '\0';
 	d->info.make[sizeof(d->info.make) - 1] = '\0';
+	d->info.uuid[sizeof(d->info.uuid) - 1] = '\0';
 	pthread_mutex_init(&d->reset_lock, NULL);
 	pthread_rwlock_init(&d->lock, NULL);
 	pthread_rwlock_init(&d->place_lock, NULL);
@@ -133,10 +144,8 @@ static void leave_here(struct apart_device *d)
 	apart_hosts_leave(d);
 	below->close(d->here);
 	d->here = NULL;
-	if (d->from_start)
-		log_info("device is driven in a process of its own",
-			 log_str("device", d->info.name));
-	else
+	d->held = false;
+	if (!d->from_start)
 		log_warn("device goes on in a process of its own", log_str("device", d->info.name),
 			 log_str("reason", "the driver can't build a new context in this process"),
 			 log_str("effect", "launches take longer until araxd is restarted"));
@@ -156,7 +165,7 @@ static int send_option(struct channel *c, const char *key, const char *value)
 static int open_there(struct apart_device *d, struct channel *c)
 {
 	const struct apart_stack *s = d->stack;
-	const char *const which[] = { d->info.bus, d->info.make };
+	const char *const which[] = { d->info.bus, d->info.make, d->info.uuid };
 	struct apart_call *call = channel_begin(c, APART_PLUGIN);
 	int err = channel_texts(c, &s->name, 1);
 
@@ -168,12 +177,12 @@ static int open_there(struct apart_device *d, struct channel *c)
 	for (uint32_t i = 0; !err && i < s->nr_options; i++)
 		err = send_option(c, s->options[i].key, s->options[i].value);
 	/* Plug-ins of before don't know it. */
-	if (!err && !(d->from_start && d->turn == 1))
+	if (!err && d->turn != d->first)
 		err = send_option(c, "careful", "yes");
 	if (err && err != -ENOENT)
 		return err;
 	channel_begin(c, APART_OPEN)->index = d->index;
-	err = channel_texts(c, which, 2);
+	err = channel_texts(c, which, 3);
 	return err ? err : channel_call(c);
 }
 
@@ -182,6 +191,8 @@ static void leave(struct apart_device *d)
 {
 	/* What is registered or loaded here has to be gone before who takes it away goes on. */
 	pthread_rwlock_wrlock(&d->place_lock);
+	if (d->here && d->from_start)
+		d->first = d->turn + 1;
 	if (d->here)
 		leave_here(d);
 	leave_helper(d);
@@ -289,12 +300,30 @@ static bool is_shortage(int err)
 	       err == -ETIMEDOUT;
 }
 
+static const char *remedy(int err)
+{
+	switch (err) {
+	case -EMFILE:
+		return "more descriptors for araxd: LimitNOFILE= of its unit";
+	case -ENFILE:
+		return "more open files for the machine: the sysctl fs.file-max";
+	case -EAGAIN:
+		return "more processes and threads for araxd: TasksMax= of its unit, or the sysctl kernel.threads-max";
+	case -ENOMEM:
+		return "more memory: MemoryMax= of araxd's unit, or what else has the machine's";
+	}
+	return "give the machine time: it takes too long to begin a process";
+}
+
 /* Said once: it is tried again and again. */
 static int not_now(struct apart_device *d, int err)
 {
 	if (!d->waits)
-		log_warn("device waits to go on in a process of its own",
-			 log_str("device", d->info.name), log_errno(err));
+		log_warn(d->from_start && !d->came ? "device waits to be driven in a process of its own" :
+						     "device waits to go on in a process of its own",
+			 log_str("device", d->info.name), log_errno(err),
+			 log_str("effect", "it runs nothing until then; that is tried again and again"),
+			 log_str("remedy", remedy(err)));
 	d->waits = true;
 	return -EAGAIN;
 }
@@ -314,24 +343,34 @@ static int has_failed(struct apart_device *d, int err)
 	}
 	log_err("device can't go on in a process of its own", log_str("device", d->info.name),
 		log_str("reason", err == -EINTR ? "a signal ended it each time" : strerror(-err)),
-		log_errno(err));
+		log_str("remedy", "mend what the lines above say, and restart araxd"), log_errno(err));
 	d->failures = 0;
 	return -ENODEV;
 }
 
 /* A descriptor of the program, or negative errno: then all stays as it is. */
-static int find_program(struct apart_device *d)
+static int find_program(const struct apart_device *d)
 {
-	const char *given = d->stack->program;
-	int fd = libexec_open(PROGRAM, given), err = fd < 0 ? -errno : 0;
+	int fd = libexec_open(PROGRAM, d->stack->program);
 
-	if (!err || is_shortage(err))
-		return err ? err : fd;
+	return fd < 0 ? -errno : fd;
+}
+
+static const char *program_name(const struct apart_device *d)
+{
+	return d->stack->program ? d->stack->program : PROGRAM;
+}
+
+static int no_program(struct apart_device *d, int err)
+{
+	if (is_shortage(err))
+		return not_now(d, err);
+	d->waits = false;
 	log_err("device can't go on in a process of its own: no such program",
-		log_str("device", d->info.name), log_str("program", given ? given : PROGRAM),
+		log_str("device", d->info.name), log_str("program", program_name(d)),
 		log_str("remedy", "install it beside arax-worker, or set the backend's option helper"),
 		log_errno(err));
-	return err;
+	return -ENODEV;
 }
 
 static int reset_there(struct apart_device *d)
@@ -340,19 +379,19 @@ static int reset_there(struct apart_device *d)
 	struct helper *h = NULL;
 	bool began;
 
-	if (program < 0) {
-		if (is_shortage(program))
-			return not_now(d, program);
-		d->waits = false;
-		return -ENODEV;
-	}
+	if (program < 0)
+		return no_program(d, program);
 	/* First, so that those who wait for it let go of the lock. */
 	if (d->helper)
 		helper_kill(d->helper);
 	pthread_rwlock_wrlock(&d->lock);
-	leave(d);
+	/* What is held keeps what it has here, until there is a process. */
+	if (!d->held)
+		leave(d);
 	err = helper_start(program, d->info.name, d->info.lanes + MORE_CHANNELS, &h);
 	began = !err;
+	if (began && d->held)
+		leave(d);
 	if (!err)
 		err = move(d, h);
 	if (err && began) {
@@ -361,7 +400,8 @@ static int reset_there(struct apart_device *d)
 		began = err != -EAGAIN;
 		h = NULL;
 	}
-	arrive(d, h);
+	if (!d->held)
+		arrive(d, h);
 	if (h)
 		helper_serves(h);
 	pthread_rwlock_unlock(&d->lock);
@@ -372,6 +412,10 @@ static int reset_there(struct apart_device *d)
 	if (err)
 		return has_failed(d, err);
 	d->failures = 0;
+	if (d->from_start && !d->came)
+		log_info("device is driven in a process of its own",
+			 log_str("device", d->info.name));
+	d->came = true;
 	return 0;
 }
 
@@ -381,7 +425,7 @@ int apart_reset(struct apart_device *d)
 
 	pthread_mutex_lock(&d->reset_lock);
 	/* Beside other calls: the backend sees to that.  That it can't here has been seen if it waits. */
-	if (d->here && !d->waits)
+	if (d->here && !d->held && !d->waits)
 		err = d->stack->below.reset(d->here);
 	if (err == -ENODEV)
 		err = reset_there(d);
@@ -389,13 +433,40 @@ int apart_reset(struct apart_device *d)
 	return err;
 }
 
-int apart_move(struct apart_device *d)
+/*
+ * As it was opened: kernels can be loaded, so that what it can run is known.  All else says that it is
+ * lost, until a reset() moves it.
+ */
+static int hold(struct apart_device *d)
 {
-	int err;
+	int err = d->here ? 0 : d->stack->below.open(d->index, &d->here);
+
+	d->held = !err;
+	return err;
+}
+
+int apart_move(struct apart_device *d, bool must)
+{
+	int program, err;
 
 	pthread_mutex_lock(&d->reset_lock);
+	program = find_program(d);
+	if (program >= 0) {
+		close(program);
+	} else if (!must && !is_shortage(program)) {
+		log_warn("device is driven in araxd itself: the program that it should be in is not there",
+			 log_str("device", d->info.name), log_str("program", program_name(d)),
+			 log_str("effect", "if the driver's runtime aborts its process, as ROCm's does for a kernel's bad access, araxd ends"),
+			 log_str("remedy", "install it beside arax-worker, or set the backend's option helper; apart=no if that is meant"),
+			 log_errno(program));
+		pthread_mutex_unlock(&d->reset_lock);
+		return 0;
+	}
 	d->from_start = true;
+	d->held = true;
 	err = reset_there(d);
+	if (err == -EAGAIN)
+		err = hold(d);
 	pthread_mutex_unlock(&d->reset_lock);
 	return err;
 }

@@ -25,6 +25,8 @@
 #include "daemon/log.h"
 
 #define RESULT_MIN	(-4095)
+#define LOOK_MS		1000
+#define PF_EXITING	0x4		/* of the kernel's: it is on its way out */
 
 /* The longest step is a driver's that compiles a module; and what ends may have much to unmap. */
 uint32_t helper_step_ms = 60000, helper_end_ms = 10000;
@@ -140,26 +142,71 @@ static int spawn(struct helper *h)
 /* ------------------------------------------------------------------ */
 /* Its life, seen from here                                              */
 
-/* Milliseconds for poll(): until @until, rounded up. */
+/* Milliseconds for poll(): until @until, rounded up, or the next look. */
 static int time_left(uint64_t until)
 {
 	uint64_t now = monotonic_ns();
 
-	if (!until)
-		return -1;
+	if (!until || until > now + LOOK_MS * 1000000ull)
+		return LOOK_MS;
 	return until > now ? (int)((until - now) / 1000000u) + 1 : 0;
 }
 
+/* What /proc has of it, cut; false: nothing, as when there are no descriptors. */
+static bool read_about(pid_t pid, const char *name, char *text, size_t len)
+{
+	char path[64];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = read(fd, text, len - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
+
+static bool is_pending(const char *status, const char *set)
+{
+	const char *line = strstr(status, set);
+
+	return line && strtoull(line + strlen(set), NULL, 16) & 1ull << (SIGKILL - 1);
+}
+
 /*
- * Until it has ended or a while after it was killed here: in the kernel it may hang for ever.  It
- * is killed when it is late, or has closed its end: then it is of no use, whatever else it does.
- * Whether it has ended.
+ * Whoever has killed it, or if it ends by itself.  A pidfd tells when it has ended; but it gives back
+ * what it has mapped before it closes its end of the socket, and the driver may hang in that.
+ */
+static bool is_leaving(pid_t pid)
+{
+	char text[4096];
+	const char *p;
+	unsigned int flags;
+
+	/* The name, which ends with the last ')', may be anything. */
+	if (read_about(pid, "stat", text, sizeof(text))) {
+		p = strrchr(text, ')');
+		if (p && sscanf(p, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && flags & PF_EXITING)
+			return true;
+	}
+	return read_about(pid, "status", text, sizeof(text)) &&
+	       (is_pending(text, "\nSigPnd:") || is_pending(text, "\nShdPnd:"));
+}
+
+/*
+ * Until it has ended or a while after it was killed, here or by others: in the kernel it may hang for
+ * ever.  It is killed when it is late, or has closed its end: then it is of no use, whatever else it
+ * does.  Whether it has ended.
  */
 static bool await_end(struct helper *h)
 {
 	struct pollfd p[2] = { { .fd = h->pidfd, .events = POLLIN },
 			       { .fd = h->socket, .events = POLLRDHUP } };
 	uint64_t end = 0;
+	bool late;
 	int n;
 
 	for (;;) {
@@ -170,11 +217,14 @@ static bool await_end(struct helper *h)
 			continue;
 		if (p[0].revents)
 			return true;
-		if (!n && end)
+		late = until && monotonic_ns() >= until;
+		if (!n && end && late)
 			return false;
-		if (!n && until != __atomic_load_n(&h->until, __ATOMIC_RELAXED))
+		if (!n && (end || until != __atomic_load_n(&h->until, __ATOMIC_RELAXED)))
 			continue;
-		if (!n)
+		if (!n && !late && !is_leaving(h->pid))
+			continue;
+		if (!n && late)
 			log_err("the process of a device takes too long to begin, and is ended",
 				log_str("device", h->device), log_i64("pid", h->pid),
 				log_u64("ms", helper_step_ms));
@@ -465,6 +515,11 @@ int channel_count(struct channel *c, uint32_t max)
 int channel_call(struct channel *c)
 {
 	return channel_count(c, 0);
+}
+
+bool channel_was_taken(const struct channel *c)
+{
+	return __atomic_load_n(&c->slot->call.taken, __ATOMIC_ACQUIRE);
 }
 
 int channel_texts(struct channel *c, const char *const *texts, uint32_t nr)

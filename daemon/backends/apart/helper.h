@@ -62,6 +62,8 @@ struct apart_call *channel_begin(struct channel *c, enum apart_op op);
 int channel_call(struct channel *c);
 /* Likewise, where a result may be a count up to @max. */
 int channel_count(struct channel *c, uint32_t max);
+/* Of the last one that had no answer: whether the process had come to it before it ended. */
+bool channel_was_taken(const struct channel *c);
 /* Texts for it, @nr of them.  -E2BIG */
 int channel_texts(struct channel *c, const char *const *texts, uint32_t nr);
 /* *@id: the number under which the helper finds @fd, which stays the caller's.  -ENODEV: gone */

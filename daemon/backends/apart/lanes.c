@@ -23,7 +23,7 @@ static void count_anew(struct apart_device *d)
 		return;
 	memset(&d->launches, 0, sizeof(d->launches));
 	d->launches.turn = d->turn;
-	d->launches.careful = d->from_start && d->turn == 1 ? 0 : APART_CAREFUL;
+	d->launches.careful = d->turn == d->first ? 0 : APART_CAREFUL;
 }
 
 /* (lanes_lock) */
@@ -110,16 +110,16 @@ static bool pop(struct apart_device *d, struct apart_lane *l)
 
 /*
  * The last one, which was not submitted after all; false: it has been reported as lost, or will be:
- * an error alone can't say that its process fell over it.
+ * an error alone can't say that its process fell over it.  @taken: the process has had it.
  */
-static bool take_back(struct apart_device *d, struct apart_lane *l, uint64_t cookie)
+static bool take_back(struct apart_device *d, struct apart_lane *l, uint64_t cookie, bool taken)
 {
 	const struct apart_pending *p;
 	bool last;
 
 	pthread_mutex_lock(&d->lanes_lock);
 	p = &l->pending[(l->first + l->nr - 1) % ARAX_LANE_DEPTH];
-	last = l->nr && p->cookie == cookie && !is_cause(d, &p->began);
+	last = l->nr && p->cookie == cookie && !(taken && is_cause(d, &p->began));
 	if (last) {
 		l->nr--;
 		end(d, &p->began);
@@ -167,7 +167,7 @@ int apart_lane_submit(struct apart_device *d, struct channel *c,
 	if (full)
 		return -EAGAIN;
 	err = apart_submit(c, run, cookie);
-	if (err && !take_back(d, l, cookie))
+	if (err && !take_back(d, l, cookie, !c->ended || channel_was_taken(c)))
 		err = 0;
 	return err;
 }

@@ -43,7 +43,7 @@ struct apart_fd {
 /*
  * These come first, in this order, on one channel.  Texts are in the stage, each with its NUL.
  * PLUGIN: @fd or 0, the name, @flags: 1 if several users are served; CONFIG: key, value;
- * OPEN: @index, bus and make (struct arax_backend_info) that are to be there, after the
+ * OPEN: @index; bus, make and uuid (struct arax_backend_info) that are to be there, after the
  * backend's own config_complete and probe.
  */
 enum apart_op {
@@ -68,6 +68,7 @@ enum apart_op {
 struct apart_call {
 	uint32_t op;
 	int32_t result;		/* out */
+	uint32_t taken;		/* out: it has been begun */
 	uint32_t lane, flags, nr, index;
 	uint64_t fd, kernel, buffer, offset, address, bytes;
 	uint64_t cookie, ns, device_ns;
@@ -83,7 +84,7 @@ struct apart_call {
 };
 
 /* With its size, as what others lay down grows in it. */
-#define APART_VERSION	(3u << 16 | (uint32_t)sizeof(struct apart_call))
+#define APART_VERSION	(6u << 16 | (uint32_t)sizeof(struct apart_call))
 _Static_assert(sizeof(struct apart_call) < 1 << 16, "");
 
 #endif /* ARAX_DAEMON_BACKENDS_APART_PROTO_H */

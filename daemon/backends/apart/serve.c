@@ -170,26 +170,29 @@ static int serve_config(const struct slot *s)
 }
 
 /* Drivers number what they find when a process begins: one that is lost, or new, moves others. */
-static int check_device(const char *bus, const char *make)
+static int check_device(const char *const which[3])
 {
 	struct arax_backend_info is = { .size = sizeof(is) };
 	int err = ops->info(dev, &is);
 
 	is.bus[sizeof(is.bus) - 1] = '\0';
 	is.make[sizeof(is.make) - 1] = '\0';
-	if (err || (!strcmp(is.bus, bus) && !strcmp(is.make, make)))
+	is.uuid[sizeof(is.uuid) - 1] = '\0';
+	if (err || (!strcmp(is.bus, which[0]) && !strcmp(is.make, which[1]) &&
+		    !strcmp(is.uuid, which[2])))
 		return err;
 	log_err("device is another one now", log_str("backend", ops->name), log_str("bus", is.bus),
-		log_str("make", is.make), log_str("wanted_bus", bus), log_str("wanted_make", make),
+		log_str("make", is.make), log_str("uuid", is.uuid), log_str("wanted_bus", which[0]),
+		log_str("wanted_make", which[1]), log_str("wanted_uuid", which[2]),
 		log_str("remedy", "restart araxd, which looks anew for what there is"));
 	return -ENODEV;
 }
 
 static int serve_open(const struct slot *s)
 {
-	const char *which[2];
+	const char *which[3];
 	char why[512] = "";
-	int n, err = plugin.ops.open ? texts(s, which, 2) : -EINVAL;
+	int n, err = plugin.ops.open ? texts(s, which, 3) : -EINVAL;
 
 	if (!err && ops->config_complete)
 		err = ops->config_complete();
@@ -204,7 +207,7 @@ static int serve_open(const struct slot *s)
 	}
 	err = ops->open(s->call.index, &dev);
 	if (!err)
-		err = check_device(which[0], which[1]);
+		err = check_device(which);
 	/* Release: pairs with serve_call(), by another thread. */
 	if (!err)
 		__atomic_store_n(&ready, true, __ATOMIC_RELEASE);
@@ -565,6 +568,7 @@ void serve_call(struct slot *s)
 	bool open = __atomic_load_n(&ready, __ATOMIC_ACQUIRE);
 
 	order_calls(false);
+	__atomic_store_n(&s->call.taken, 1, __ATOMIC_RELEASE);
 	reason_forget();
 	s->call.result = open ? serve_device(s) : serve_first(s);
 	if (reason_text[0])

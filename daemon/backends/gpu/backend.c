@@ -119,6 +119,8 @@ static int info(void *dev, struct arax_backend_info *info)
 	snprintf(info->bus, sizeof(info->bus), "%s", d->bus);
 	snprintf(info->make, sizeof(info->make), "%.40s, %u units", d->limits.name, info->units);
 	info->cpus[0] = '\0';
+	if (info->size >= offsetof(struct arax_backend_info, uuid) + sizeof(info->uuid))
+		snprintf(info->uuid, sizeof(info->uuid), "%s", d->uuid);
 	return 0;
 }
 

@@ -62,6 +62,7 @@
 
 /* NULL where the library is older. */
 #define GPU_CALLS_LATER(X); \
+	X(DeviceGetUuid, cuDeviceGetUuid_v11040, cuDeviceGetUuid_v2, hipDeviceGetUuid); \
 	X(Occupancy, cuOccupancyMaxActiveBlocksPerMultiprocessor_v6050, \
 	  cuOccupancyMaxActiveBlocksPerMultiprocessor, \
 	  hipModuleOccupancyMaxActiveBlocksPerMultiprocessor); \
@@ -174,6 +175,19 @@ static int drv_attribute(int index, AS(CUdevice_attribute, hipDeviceAttribute_t)
 	if (!err)
 		*value = v > 0 ? (uint32_t)v : 0;
 	return err;
+}
+
+/* Of a part of a device (MIG), too. */
+static void drv_uuid(int index, uint8_t uuid[16])
+{
+	AS(CUuuid, hipUUID) u = { .bytes = { 0 } };
+
+	if (drv.DeviceGetUuid && drv.DeviceGetUuid(&u, HANDLE(index))) {
+		memset(&u, 0, sizeof(u));
+		/* It is also this thread's last error, which nobody asks for: take it away. */
+		AS((void)0, (void)drv.GetLastError());
+	}
+	memcpy(uuid, u.bytes, 16);
 }
 
 /* But for what has a name of its own in each. */
@@ -536,7 +550,7 @@ static enum gpu_harm drv_harm(int err)
 
 #define GPU_COMMON_CALLS \
 	.library = drv_library, .error_code = drv_error_code, .harm = drv_harm, .not_ready = drv_not_ready, \
-	.count = drv_count, .memory_info = drv_memory_info, \
+	.count = drv_count, .uuid = drv_uuid, .memory_info = drv_memory_info, \
 	.stream_create = drv_stream_create, .stream_destroy = drv_stream_destroy, \
 	.stream_wait = drv_stream_wait, .stream_query = drv_stream_query, \
 	.event_create = drv_event_create, \

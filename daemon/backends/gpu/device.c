@@ -310,6 +310,20 @@ static void open_gauges(struct gpu_device *d)
 			d->name, d->no_gauges);
 }
 
+static void name_uuid(struct gpu_device *d)
+{
+	static const uint8_t none[16];
+	uint8_t u[16];
+	int n = 0;
+
+	d->driver->uuid(d->place, u);
+	if (!memcmp(u, none, sizeof(u)))
+		return;
+	for (int i = 0; i < 16; i++)
+		n += snprintf(d->uuid + n, sizeof(d->uuid) - (size_t)n,
+			      i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", u[i]);
+}
+
 int gpu_device_open(struct gpu_stack *s, uint32_t index, struct gpu_device **dev)
 {
 	const struct gpu_driver *v = s->driver;
@@ -337,6 +351,7 @@ int gpu_device_open(struct gpu_stack *s, uint32_t index, struct gpu_device **dev
 	snprintf(d->name, sizeof(d->name), "%s%u %.48s", v->name, index, d->limits.name);
 	if (v->bus_id(d->place, d->bus, sizeof(d->bus)))
 		d->bus[0] = '\0';
+	name_uuid(d);
 	d->pooled = s->options.pools && d->limits.pools;
 	if (!err)
 		err = open_context(d);

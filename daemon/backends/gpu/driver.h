@@ -68,6 +68,8 @@ struct gpu_driver {
 	int (*describe)(int index, struct gpu_limits *limits);
 	/* Its PCI address, as NVML knows it, too. */
 	int (*bus_id)(int index, char *text, int len);
+	/* What tells it from all others; zeros: not known. */
+	void (*uuid)(int index, uint8_t uuid[16]);
 	/* @index becomes usable; @context NULL where a device is its own context. */
 	int (*context_create)(int index, void **context);
 	void (*context_destroy)(int index, void *context);

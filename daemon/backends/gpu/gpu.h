@@ -189,6 +189,7 @@ struct gpu_device {
 	int place;				/* the driver's index */
 	char name[64];
 	char bus[16];		/* its PCI address; empty: not known */
+	char uuid[40];		/* likewise */
 	struct gpu_limits limits;
 	uint64_t bytes;				/* of memory that we may use */
 	uint64_t granule;			/* of memory at wanted addresses */

@@ -73,8 +73,8 @@ static uint32_t alone_seconds(void)
  */
 static void blame(const struct trial *all, char *why, size_t len, char *others)
 {
-	char *files[STACK_ICD_MAX], who[160] = "", what[400];
-	uint32_t nr = stack_icd_files(files), guilty = 0;
+	char **files, who[160] = "", what[400], left[160] = "";
+	uint32_t nr = stack_icd_files(&files), guilty = 0;
 	struct trial t = *all;
 
 	others[0] = '\0';
@@ -85,7 +85,9 @@ static void blame(const struct trial *all, char *why, size_t len, char *others)
 		if (try_one(&one, files[i], alone_seconds()))
 			continue;
 		if (one.end.answered) {
-			drivers_add(others, files[i]);
+			if (drivers_add(others, files[i]) == -ENOSPC)
+				snprintf(left, sizeof(left), "; %s is left out, too: the others' names have more than %u bytes",
+					 files[i], DRIVERS_LEN);
 			continue;
 		}
 		snprintf(who + at, sizeof(who) - at, "%s%s", guilty++ ? ", " : "", files[i]);
@@ -98,12 +100,11 @@ static void blame(const struct trial *all, char *why, size_t len, char *others)
 		snprintf(who, sizeof(who), "%s", files[0]);
 	else if (!guilty && nr)
 		stack_icds(who, sizeof(who));
-	snprintf(why, len, "%s%s %s while araxd looked for its devices: remove it, or name others in OCL_ICD_VENDORS",
+	snprintf(why, len, "%s%s %s while araxd looked for its devices: remove it, or name others in OCL_ICD_VENDORS%s",
 		 nr == 1 || guilty ? "OpenCL driver " : nr ? "one of the OpenCL drivers " :
 						"the OpenCL loader libOpenCL.so.1",
-		 who, what);
-	while (nr)
-		free(files[--nr]);
+		 who, what, left);
+	stack_icd_free(files, nr);
 }
 
 static char folder[] = "/tmp/arax-icd-XXXXXX";
