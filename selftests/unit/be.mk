@@ -138,7 +138,18 @@ $(eval $(B)/obj/plain/selftests/unit/be_gpu_hardware.o: CPPFLAGS_ALL += $(GPU_TE
 $(call be_test,gpu_hardware,plain)
 check-be_gpu_hardware-plain: | $(HARDWARE_TEST) $(B)/libexec/arax-device
 CHECK_TARGETS := $(filter-out check-be_gpu_hardware-%,$(CHECK_TARGETS))
-ALONE_TARGETS += check-be_gpu_hardware-plain check-be_gpu_std-hardware
+ALONE_TARGETS += check-be_gpu_hardware-plain check-be_gpu_hardware-hip check-be_gpu_std-hardware
+# By HIP's headers for NVIDIA's devices, as well.
+ifneq ($(HIP_NVIDIA_CAN),)
+check-be_gpu_hardware-hip: $(B)/test/be_gpu_hardware-plain $(HIP_NVIDIA) | $(HARDWARE_TEST) $(B)/libexec/arax-device
+	$(Q)scripts/tally run unit/be_gpu_hardware-hip -- \
+		env LD_LIBRARY_PATH=$(patsubst %/,%,$(dir $(CUDA_RUNTIME))) $< hip $(HIP_NVIDIA)
+else
+check-be_gpu_hardware-hip:
+	$(Q)scripts/tally add unit/be_gpu_hardware-hip 0 0 1 \
+		"not built: no CUDA Toolkit with its runtime, or no libamdhip64-dev"
+endif
+.PHONY: check-be_gpu_hardware-hip
 check-be_gpu_std-hardware: $(B)/test/be_gpu_std-plain | $(BE_NEEDS)
 	$(Q)scripts/tally run unit/be_gpu_std-hardware -- $< hardware
 .PHONY: check-be_gpu_std-hardware

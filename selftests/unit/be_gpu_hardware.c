@@ -670,13 +670,19 @@ int main(int argc, char **argv)
 {
 	Suite *suite = suite_create("gpu_hardware");
 	TCase *t = tcase_create("all");
-	struct gpu_which which = { "cuda", ARAX_DEVICE_CUDA, NULL };
+	const struct gpu_which cuda = { "cuda", ARAX_DEVICE_CUDA, NULL };
+	struct gpu_which which = cuda;
+	char other[sizeof(why)];
 
 	if (argc > 1)
 		which.name = backend = argv[1];
 	if (argc > 2)
 		which.file = file = argv[2];
 	if (real_gpus(&which, why, sizeof(why)) <= 0) {
+		if (file && real_gpus(&cuda, other, sizeof(other)) > 0) {
+			fprintf(stderr, "CUDA has a device, and by %s there is none: %s\n", file, why);
+			return 1;
+		}
 		be_skip(backend, why);
 		return 0;
 	}
