@@ -75,6 +75,9 @@ ok $? 'a wrong bench is wrong usage there, too'
 export PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_LIBDIR=$at/lib/pkgconfig
 mkdir "$work/src"
 cp examples/quickstart.c examples/kernels/montecarlo.* "$work/src/"
+# Of what is compiled below.
+daemon/kernels/leave-out examples/kernels/montecarlo.json montecarlo.ptx montecarlo.co \
+	>"$work/src/montecarlo.json"
 # shellcheck disable=SC2046 # words
 try 'quickstart compiles by pkg-config' gcc -Wall -Wextra -Werror -o "$work/src/quickstart" \
 	"$work/src/quickstart.c" $(pkg-config --cflags --libs arax)

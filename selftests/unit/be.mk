@@ -271,5 +271,8 @@ CHECK_TARGETS += check-setup
 
 check-gpu_images: $(STD_KERNEL)
 	@scripts/tally run unit/gpu_images -- selftests/unit/gpu_images.py $(B)/lib/arax/kernels
-CHECK_TARGETS += check-gpu_images
-.PHONY: check-gpu_images
+check-gpu_images-examples: $$(EXAMPLE_KERNELS)
+	@scripts/tally run unit/gpu_images-examples -- \
+		selftests/unit/gpu_images.py $(B)/examples/kernels montecarlo
+CHECK_TARGETS += check-gpu_images check-gpu_images-examples
+.PHONY: check-gpu_images check-gpu_images-examples
