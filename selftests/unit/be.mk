@@ -116,7 +116,7 @@ $(foreach v,plain asan tsan,$(eval check-be_apart-$(v): | $(B)/test/$(v)/arax-de
 $(call be_test,gpu_std,plain asan tsan)
 $(call be_test,gpu_passes,plain asan tsan)
 # Of each there is.
-ifneq ($(and $(BLAS_KERNEL),$(if $(CUDA_HEADERS),$(and $(CUBLAS_HEADER),$(CUFFT_HEADER)),yes)),)
+ifneq ($(and $(BLAS_CPU),$(if $(CUDA_HEADERS),$(and $(CUBLAS_HEADER),$(CUFFT_HEADER)),yes)),)
 $(call be_test,gpu_vendor,plain asan tsan)
 else
 $(call be_not_built,gpu_vendor,OpenBLAS or headers of cuBLAS and cuFFT)
@@ -220,7 +220,7 @@ endif
 $(B)/fuzz/kernels: selftests/fuzz/kernels_fuzz.c $(addprefix daemon/kernels/,manifest.c signature.c steps.c) \
 		   $(STD_SRCS)
 $(B)/fuzz/kernels: FUZZ_MORE := -rdynamic -ldl -lm $(STD_DNN_FLAG)
-ifneq ($(BLAS_KERNEL),)
+ifneq ($(BLAS_CPU),)
 BE_FUZZ += kernels-blas
 $(B)/fuzz/kernels-blas: selftests/fuzz/kernels_fuzz.c $(addprefix daemon/kernels/,manifest.c signature.c steps.c) \
 			daemon/kernels/blas/blas.c

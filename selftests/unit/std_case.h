@@ -56,8 +56,8 @@ extern const struct std_case vector_cases[], order_cases[], image_cases[], matri
 const struct std_case *std_case_at(size_t i);
 
 /*
- * How many of them have a kernel in what was built here: those of arax-blas come last, and
- * where it is not there each is counted as left out of @test.
+ * How many of them have a kernel for processors in what was built here: those of arax-blas come
+ * last, and where it has none each is counted as left out of @test.
  */
 size_t std_cases_here(const char *test);
 
