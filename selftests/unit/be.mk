@@ -45,6 +45,8 @@ BE_SRCS_opencl_std := $(BE_SRCS_std)
 BE_SRCS_opencl_rodinia := $(BE_SRCS_std)
 BE_SRCS_gpu_std := $(BE_SRCS_std)
 BE_SRCS_std += $(addprefix daemon/kernels/std/,memory_limit.c scratch.c)
+BE_SRCS_far := $(addprefix selftests/unit/far,.c _map.c _items.c _rows.c _grids.c)
+BE_SRCS_opencl_far := $(BE_SRCS_far)
 BE_FLAGS_tenants := -Wl,--wrap=clock_gettime,--wrap=stat
 BE_SRCS_roles := $(addprefix daemon/worker/,sandbox_calls.c sandbox_files.c)
 # Before a program's name, by its variant.  OpenBLAS has most paths, and mistakes, for this core.
@@ -81,12 +83,21 @@ $(call be_test,config,plain asan)
 $(call be_test,backend,plain asan tsan)
 # The kernels are what they are: under ASan they run in fuzz-kernels.
 $(call be_test,std,plain)
+# Some of its cases; all take minutes.
+$(call be_test,far,plain)
+soak-be_far: $(B)/test/be_far-plain | $(BE_NEEDS)
+	$(Q)scripts/tally run unit/be_far-all -- $(call BE_RUN_std,plain) $< all
+SOAK_TARGETS += soak-be_far
+.PHONY: soak-be_far
 ifeq ($(OPENCL_HEADERS),yes)
 $(call be_test,opencl,plain asan tsan)
 check-be_opencl-plain check-be_opencl-asan check-be_opencl-tsan: | $(BAD_ICD)
 $(call be_test,opencl_lost,plain asan)
 $(call be_test,opencl_std,plain)
 $(call be_test,opencl_rodinia,plain)
+$(call be_test,opencl_far,plain)
+CHECK_TARGETS := $(filter-out check-be_opencl_far-plain,$(CHECK_TARGETS))
+SOAK_TARGETS  += check-be_opencl_far-plain
 check-be_opencl_rodinia-plain: | $(RODINIA_KERNEL)
 $(call be_test,opencl_stream,plain asan)
 check-be_opencl_stream-plain check-be_opencl_stream-asan: | $(STREAM_FN)

@@ -19,8 +19,9 @@
 #define TRIAL_MAX_ARGS		64u	/* bytes */
 
 /*
- * How large: nothing, one of everything, odd and random ones, more than caches hold; and where terms
- * are added up, few sums of many that are alike: what rounding loses does not cancel out then.
+ * How large: nothing, one of everything, odd and random ones, huge beside those (many tiles and
+ * groups, some MB at most: what 32 bits do not count is in far.h); and where terms are added up, few
+ * sums of many that are alike: what rounding loses does not cancel out then.
  */
 enum trial_size { SIZE_NONE, SIZE_ONE, SIZE_SOME, SIZE_HUGE, SIZE_LONG };
 
