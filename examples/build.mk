@@ -2,7 +2,8 @@
 # The examples: ordinary users of libarax, and a kernel library of their own.
 
 EXAMPLE_LIBS    := -Wl,-rpath,'$$$$ORIGIN/../lib' -L$(B)/lib -larax
-EXAMPLE_KERNELS := $(addprefix $(B)/examples/kernels/montecarlo.,so json cl)
+EXAMPLE_KERNELS := $(addprefix $(B)/examples/kernels/montecarlo.,so json cl \
+		     $(if $(NVCC),ptx) $(if $(HIPCC),co))
 EXAMPLES        := $(addprefix $(B)/examples/,quickstart montecarlo image-pipeline solve)
 
 $(call program,$(B)/examples/quickstart,plain,examples/quickstart.c,$(EXAMPLE_LIBS))
@@ -16,13 +17,29 @@ $(B)/examples/kernels/montecarlo.so: $(call objs,plain,examples/kernels/montecar
 	$(say) LINK $@
 	$(Q)$(CC) -shared $(LDFLAGS_plain) -o $@ $<
 
-$(B)/examples/kernels/%.json: examples/kernels/%.json
+# A manifest is refused whole where a file of it is missing.
+$(B)/examples/kernels/%.json: examples/kernels/%.json daemon/kernels/leave-out \
+			      $(B)/lib/arax/kernels/.absent
 	@mkdir -p $(@D)
-	$(Q)install -m 644 $< $@
+	$(say) JSON $@
+	$(Q)daemon/kernels/leave-out $< $(if $(NVCC),,$*.ptx) $(if $(HIPCC),,$*.co) > $@.tmp
+	$(Q)chmod 644 $@.tmp && mv $@.tmp $@
 
 $(B)/examples/kernels/%.cl: examples/kernels/%.cl
 	@mkdir -p $(@D)
 	$(Q)install -m 644 $< $@
+
+$(B)/examples/kernels/%.ptx: examples/kernels/%.cu libarax/include/arax/gpu.h
+	@mkdir -p $(@D)
+	$(say) NVCC $@
+	$(Q)$(NVCC) -ptx $(NVCC_FLAGS) -o $@.tmp $<
+	$(Q)chmod 644 $@.tmp && mv $@.tmp $@
+
+$(B)/examples/kernels/%.co: examples/kernels/%.cu libarax/include/arax/gpu.h
+	@mkdir -p $(@D)
+	$(say) HIPCC $@
+	$(Q)$(HIPCC) --genco $(HIPCC_FLAGS) -x hip -o $@.tmp $<
+	$(Q)chmod 644 $@.tmp && mv $@.tmp $@
 
 ALL_TARGETS += $(EXAMPLES) $(EXAMPLE_KERNELS)
 

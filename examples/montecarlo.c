@@ -11,6 +11,7 @@
 
 #define TASKS	32
 #define GROUPS	16
+#define ITEMS	64	/* of a group: on a GPU threads, which take turns in its samples */
 
 struct mc_args {
 	uint32_t samples;
@@ -35,6 +36,7 @@ static int run(struct arax *ax, uint32_t samples, const char *image)
 {
 	/* Not on the stack: arax_close() ends those that are pending when a task has failed. */
 	static struct arax_event events[TASKS];
+	struct arax_grid grid = arax_grid(GROUPS, 1, 1);
 	struct arax_buffer *hits;
 	struct arax_kernel kernel;
 	struct arax_queue *queue;
@@ -50,12 +52,13 @@ static int run(struct arax *ax, uint32_t samples, const char *image)
 	err = arax_queue_create(ax, ARAX_QUEUE_DATAFLOW, 0, &queue);
 	if (err)
 		return err;
+	grid.block[0] = ITEMS;
 	/* Each task writes its own part, so all may run at once. */
 	for (i = 0; i < TASKS; i++) {
 		struct mc_args args = { samples, (uint32_t)i };
 		uint64_t part = GROUPS * sizeof(uint64_t);
 
-		err = arax_launch(queue, &kernel, arax_grid(GROUPS, 1, 1), ARAX_ARGS(args),
+		err = arax_launch(queue, &kernel, grid, ARAX_ARGS(args),
 				  ARAX_RANGES(arax_part(hits, ARAX_OUT, i * part, part)),
 				  &events[i]);
 		if (err)

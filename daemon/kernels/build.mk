@@ -153,13 +153,14 @@ ALL_TARGETS += $(STD_KERNEL)
 # the serial one gives wrong results to two threads that call it at once.
 BLAS_HEADER := $(firstword $(wildcard /usr/include/*/openblas-openmp/cblas.h))
 BLAS_LIB    := $(firstword $(wildcard /usr/lib/*/openblas-openmp/libopenblas.so.0))
-BLAS_KERNEL := $(if $(and $(BLAS_HEADER),$(BLAS_LIB)),\
-		 $(addprefix $(B)/lib/arax/kernels/arax-blas.,so json cl \
-			$(if $(NVCC),ptx) $(if $(HIPCC),co)) \
-		 $(B)/lib/arax/kernels/arax-blas-rocblas.so \
-		 $(if $(CLBLAST_HEADER),$(B)/lib/arax/kernels/arax-blas-clblast.so) \
-		 $(if $(CUBLAS_HEADER),$(B)/lib/arax/kernels/arax-blas-cublas.so))
-BLAS_ABSENT := $(if $(NVCC),,arax-blas.ptx) $(if $(HIPCC),,arax-blas.co) \
+# Only processors need it.
+BLAS_CPU    := $(and $(BLAS_HEADER),$(BLAS_LIB))
+BLAS_KERNEL := $(addprefix $(B)/lib/arax/kernels/arax-blas.,$(if $(BLAS_CPU),so) json cl \
+		 $(if $(NVCC),ptx) $(if $(HIPCC),co)) \
+	       $(B)/lib/arax/kernels/arax-blas-rocblas.so \
+	       $(if $(CLBLAST_HEADER),$(B)/lib/arax/kernels/arax-blas-clblast.so) \
+	       $(if $(CUBLAS_HEADER),$(B)/lib/arax/kernels/arax-blas-cublas.so)
+BLAS_ABSENT := $(if $(BLAS_CPU),,arax-blas.so) $(if $(NVCC),,arax-blas.ptx) $(if $(HIPCC),,arax-blas.co) \
 	       $(if $(CLBLAST_HEADER),,arax-blas-clblast.so) $(if $(CUBLAS_HEADER),,arax-blas-cublas.so)
 
 # Made anew when a compiler or a header comes or goes, and nothing is run when none does.
@@ -175,7 +176,7 @@ $(eval $(call vendor_calls,arax-blas-clblast,$(addprefix daemon/kernels/blas/,cl
 $(eval $(call vendor_calls,arax-blas-cublas,$(addprefix daemon/kernels/blas/,cublas.c vendor.c),$(CUDA_INCLUDE)))
 $(eval $(call vendor_calls,arax-blas-rocblas,$(addprefix daemon/kernels/blas/,rocblas.c vendor.c),))
 
-ifneq ($(BLAS_KERNEL),)
+ifneq ($(BLAS_CPU),)
 CFLAGS_daemon/kernels/blas/blas := -O3 -isystem $(dir $(BLAS_HEADER))
 $(B)/lib/arax/kernels/arax-blas.so: $(call objs,plain,daemon/kernels/blas/blas.c)
 	@mkdir -p $(@D)
@@ -184,6 +185,12 @@ $(B)/lib/arax/kernels/arax-blas.so: $(call objs,plain,daemon/kernels/blas/blas.c
 		$(BLAS_LIB) -lgomp
 	$(Q)chmod go-w $@ $(@D)
 -include $(patsubst %.o,%.d,$(call objs,plain,daemon/kernels/blas/blas.c))
+else
+ALL_TARGETS += no-blas
+endif
+no-blas:
+	@echo 'arax-blas has no kernels for processors: no OpenBLAS (Debian: libopenblas-openmp-dev)'
+.PHONY: no-blas
 
 $(B)/lib/arax/kernels/arax-blas.json: daemon/kernels/blas/arax-blas.json daemon/kernels/leave-out \
 				      $(B)/lib/arax/kernels/.absent
@@ -192,12 +199,6 @@ $(B)/lib/arax/kernels/arax-blas.json: daemon/kernels/blas/arax-blas.json daemon/
 	$(Q)chmod 644 $@.tmp && mv $@.tmp $@
 
 $(B)/lib/arax/kernels/arax-blas.cl: $(addprefix daemon/kernels/blas/,blas.cl triangle.cl)
-else
-ALL_TARGETS += no-blas
-endif
-no-blas:
-	@echo 'no kernel library arax-blas: no OpenBLAS (Debian: libopenblas-openmp-dev)'
-.PHONY: no-blas
 
 ALL_TARGETS += $(BLAS_KERNEL)
 

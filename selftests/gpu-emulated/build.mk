@@ -7,7 +7,7 @@ EMULATED_SRC := $(addprefix selftests/gpu-emulated/,driver.c kernels.cc)
 # $(call emulated,WHICH,VARIANT)
 define emulated_rule
 $(B)/test/$(2)/lib$(1)-emulated.so: $(EMULATED_SRC) $(addprefix selftests/gpu-emulated/,emulated.h block.hh) $(STD_CU) $(PASSES_CU) $(BLAS_CU) \
-		selftests/system/kernels/systest.cu
+		selftests/system/kernels/systest.cu examples/kernels/montecarlo.cu
 	@mkdir -p $$(@D)
 	$(say) LINK $$@
 	$(Q)$$(CC) $$(CFLAGS_BASE) $$(CFLAGS_$(2)) $$(CPPFLAGS_ALL) $$(CUDA_INCLUDE) \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The kernels of arax-std, arax-blas and systest, from their CUDA C++ source, and some more for
- * tests, as functions of the CPU: a thread of a block is one of a team if the block has barriers, else a
+ * The kernels of arax-std, arax-blas, systest and an example, from their CUDA C++ source, and some more
+ * for tests, as functions of the CPU: a thread of a block is one of a team if the block has barriers, else a
  * turn of a loop.
  */
 #include <cerrno>
@@ -64,6 +64,7 @@ static inline uint32_t atomicAdd(uint32_t *to, uint32_t n)
 #include "daemon/kernels/std/arax-std.cu"
 #define ST_PAUSE() emulated_pause()
 #include "selftests/system/kernels/systest.cu"
+#include "examples/kernels/montecarlo.cu"
 
 /* Apart, as it is for nvcc. */
 namespace passes {
@@ -311,7 +312,7 @@ static const kernel kernels[] = {
 	KERNEL(arax_blas_trsm_f64, true), KERNEL(arax_blas_syrk_f64, true),
 	KERNEL(arax_blas_potrf_f64, true), KERNEL(arax_blas_getrf_nopiv_f64, true),
 	KERNEL(st_add, false), KERNEL(st_fail, false), KERNEL(st_mix, false),
-	KERNEL(st_mix_groups, false),
+	KERNEL(st_mix_groups, false), KERNEL(mc_pi, true),
 	KERNEL(test_add, false), KERNEL(test_inc, false),
 	KERNEL(test_sizes, false), KERNEL(test_plain, false), KERNEL(test_result, false),
 	KERNEL(test_order, false), KERNEL(test_gate_order, false),

@@ -39,7 +39,8 @@ skip() {
 
 # on KIND PROGRAM...: with the configuration $work/KIND.conf
 on() {
-	"$arax" run --config "$work/$1.conf" --kernels build/lib/arax/kernels "${@:2}"
+	"$arax" run --config "$work/$1.conf" --kernels build/lib/arax/kernels \
+		--kernels build/examples/kernels "${@:2}"
 }
 
 listed() {
@@ -71,6 +72,14 @@ pipeline() {
 	on cpu "$examples/image-pipeline" examples/data/rocket.jpg "$work/cpu.png"
 	on "$1" "$examples/image-pipeline" examples/data/rocket.jpg "$work/$1.png"
 	python3 selftests/system/same-picture.py "$work/cpu.png" "$work/$1.png" 1
+}
+
+# The same digits.
+montecarlo() {
+	on cpu "$examples/montecarlo" | grep -o 'pi is about [0-9.]*' >"$work/pi.cpu"
+	on "$1" "$examples/montecarlo" | grep -o 'pi is about [0-9.]*' >"$work/pi.$1"
+	cat "$work/pi.cpu" "$work/pi.$1"
+	test -s "$work/pi.cpu" && cmp "$work/pi.cpu" "$work/pi.$1"
 }
 
 # An uncorrectable error of memory, which is no task's fault, on the only device.
@@ -273,6 +282,7 @@ try() {
 	if has_kernels "$2"; then
 		check "$1: quickstart" quickstart "$1"
 		check "$1: image-pipeline, within one step" pipeline "$1"
+		check "$1: montecarlo, a kernel of one's own" montecarlo "$1"
 	else
 		skip "$1: kernels" "arax-std has none of kind $2: its compiler was not there"
 	fi

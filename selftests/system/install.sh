@@ -75,6 +75,9 @@ ok $? 'a wrong bench is wrong usage there, too'
 export PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_LIBDIR=$at/lib/pkgconfig
 mkdir "$work/src"
 cp examples/quickstart.c examples/kernels/montecarlo.* "$work/src/"
+# Of what is compiled below.
+daemon/kernels/leave-out examples/kernels/montecarlo.json montecarlo.ptx montecarlo.co \
+	>"$work/src/montecarlo.json"
 # shellcheck disable=SC2046 # words
 try 'quickstart compiles by pkg-config' gcc -Wall -Wextra -Werror -o "$work/src/quickstart" \
 	"$work/src/quickstart.c" $(pkg-config --cflags --libs arax)
@@ -93,32 +96,90 @@ try 'and runs' "$at/bin/arax" run --private -- "$work/src/static"
 # docs/kernels.md, word for word, as a user with no more rights than needed: its
 # files, and the commands that it gives for them.
 mkdir "$work/doc"
-awk -v dir="$work/doc/" '
-	/^`[a-z.-]*`:$/ { name = substr($0, 2, length($0) - 3); next }
-	/^```$/ { close(dir name); name = ""; open = 0 }
-	open { print > (dir name) }
-	/^```/ && name != "" { open = 1 }
-	/^Compile them/ { commands = 1; next }
-	commands && /^    / { print substr($0, 5) > (dir "commands") }
-	commands && /^[^ ]/ { commands = 0 }' docs/kernels.md
-cat >"$work/follow" <<END
-set -eu
-cd "$work/doc"
-export PATH=$at/bin:\$PATH LD_LIBRARY_PATH=$at/lib XDG_RUNTIME_DIR=$work/doc TMPDIR=$work/doc
-export PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_LIBDIR=$at/lib/pkgconfig
-. ./commands
-END
 as=()
 if [ "$(id -u)" = 0 ]; then
 	chmod 755 "$work" "$root"
-	chown -R 65534:65534 "$work/doc"
 	as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 fi
-[ "$(cd "$work/doc" && echo *)" = 'commands scale.c scale.json use-scale.c' ] 2>"$work/out"
-ok $? 'docs/kernels.md has a whole example'
-try 'which can be followed' "${as[@]}" bash "$work/follow"
-grep -qx '7 \* 3 = 21' "$work/out"
+read_page() { # HEADING [--without FILE]...
+	selftests/system/page.py docs/kernels.md "$1" "$work/doc" "${@:2}" >"$work/commands" || return
+	[ "$(id -u)" != 0 ] || chown -R 65534:65534 "$work/doc"
+}
+follow() { # [PATTERN]: all the commands, or those that begin with it
+	grep "^${1-}" "$work/commands" >"$work/these" || return
+	cat >"$work/follow" <<-END
+	set -eu
+	cd "$work/doc"
+	export PATH=$at/bin:\$PATH LD_LIBRARY_PATH=$at/lib XDG_RUNTIME_DIR=$work/doc TMPDIR=$work/doc HOME=$work/doc
+	export XDG_STATE_HOME=$work/doc XDG_CACHE_HOME=$work/doc PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_LIBDIR=$at/lib/pkgconfig
+	$(cat "$work/these")
+	END
+	"${as[@]}" bash "$work/follow"
+}
+multiplied() {
+	grep -qx '7 \* 3 = 21' "$work/out"
+}
+# has KIND: if not, the reason is in $why
+has() {
+	"$at/bin/arax" run --kind "$1" true 2>"$work/why" && return
+	why=$(grep -o "backend=$1 reason=.*" "$work/why")
+	return 1
+}
+
+try 'docs/kernels.md has an example' read_page 'Writing a kernel'
+[ "$(cd "$work/doc" && echo *)" = 'scale.c scale.json use-scale.c' ] 2>"$work/out"
+ok $? 'which is whole'
+try 'and can be followed' follow
+multiplied
 ok $? 'and has the result it should'
+grep '^arax run' "$work/commands" >"$work/again"
+
+try 'so is it for OpenCL' read_page 'On GPUs and other OpenCL devices'
+if ! has opencl && [ -n "$why" ]; then
+	skip 'which can be followed' "$why"
+	skip 'and has the result it should' "$why"
+else
+	try 'which can be followed' follow
+	multiplied
+	ok $? 'and has the result it should'
+fi
+
+# Of a GPU the compiler is here, as a rule, and no device.
+PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
+without=()
+command -v nvcc >/dev/null || without+=(--without scale.ptx)
+command -v hipcc >/dev/null || without+=(--without scale.co)
+try 'and for CUDA and HIP' read_page 'On CUDA and HIP' "${without[@]}"
+for compiler in nvcc hipcc; do
+	if command -v "$compiler" >/dev/null; then
+		try "its $compiler can be followed" follow "$compiler "
+	else
+		skip "its $compiler can be followed" "no $compiler"
+	fi
+done
+try 'its manifest, too' follow 'cp '
+cp "$work/commands" "$work/gpu"
+cp "$work/again" "$work/commands"
+try 'which is taken' follow
+multiplied
+ok $? 'whatever else is in it'
+if [ "${#without[@]}" = 4 ]; then
+	skip 'what it makes has the parameters it should' 'neither nvcc nor hipcc'
+else
+	try 'what it makes has the parameters it should' selftests/unit/gpu_images.py "$work/doc/kernels" scale
+fi
+for kind in cuda hip; do
+	sed -n "s/--kind cuda/--kind $kind/p" "$work/gpu" >"$work/commands"
+	if [[ " ${without[*]} " == *" scale.$([ $kind = cuda ] && echo ptx || echo co) "* ]]; then
+		skip "it runs on $kind" 'it was not compiled'
+	elif ! has "$kind" && [ -n "$why" ]; then
+		skip "it runs on $kind" "$why"
+	else
+		try "it runs on $kind" follow
+		multiplied
+		ok $? 'and has the result it should'
+	fi
+done
 
 if command -v man >/dev/null; then
 	find "$at/share/man" -type f | sort >"$work/pages"

@@ -146,7 +146,7 @@ if [ -e build/lib/arax/kernels/arax-blas.so ]; then
 	check "solve: on each kind, and on both at once" solves
 else
 	n=$((n + 1))
-	echo "ok $n - solve # SKIP arax-blas was not built: no libopenblas-openmp-dev"
+	echo "ok $n - solve # SKIP arax-blas has none for processors: no libopenblas-openmp-dev"
 fi
 
 # By kernels that find all unknowns but the first.

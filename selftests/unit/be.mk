@@ -45,6 +45,8 @@ BE_SRCS_opencl_std := $(BE_SRCS_std)
 BE_SRCS_opencl_rodinia := $(BE_SRCS_std)
 BE_SRCS_gpu_std := $(BE_SRCS_std)
 BE_SRCS_std += $(addprefix daemon/kernels/std/,memory_limit.c scratch.c)
+BE_SRCS_far := $(addprefix selftests/unit/far,.c _map.c _items.c _rows.c _grids.c)
+BE_SRCS_opencl_far := $(BE_SRCS_far)
 BE_FLAGS_tenants := -Wl,--wrap=clock_gettime,--wrap=stat
 BE_SRCS_roles := $(addprefix daemon/worker/,sandbox_calls.c sandbox_files.c)
 # Before a program's name, by its variant.  OpenBLAS has most paths, and mistakes, for this core.
@@ -81,12 +83,21 @@ $(call be_test,config,plain asan)
 $(call be_test,backend,plain asan tsan)
 # The kernels are what they are: under ASan they run in fuzz-kernels.
 $(call be_test,std,plain)
+# Some of its cases; all take minutes.
+$(call be_test,far,plain)
+soak-be_far: $(B)/test/be_far-plain | $(BE_NEEDS)
+	$(Q)scripts/tally run unit/be_far-all -- $(call BE_RUN_std,plain) $< all
+SOAK_TARGETS += soak-be_far
+.PHONY: soak-be_far
 ifeq ($(OPENCL_HEADERS),yes)
 $(call be_test,opencl,plain asan tsan)
 check-be_opencl-plain check-be_opencl-asan check-be_opencl-tsan: | $(BAD_ICD)
 $(call be_test,opencl_lost,plain asan)
 $(call be_test,opencl_std,plain)
 $(call be_test,opencl_rodinia,plain)
+$(call be_test,opencl_far,plain)
+CHECK_TARGETS := $(filter-out check-be_opencl_far-plain,$(CHECK_TARGETS))
+SOAK_TARGETS  += check-be_opencl_far-plain
 check-be_opencl_rodinia-plain: | $(RODINIA_KERNEL)
 $(call be_test,opencl_stream,plain asan)
 check-be_opencl_stream-plain check-be_opencl_stream-asan: | $(STREAM_FN)
@@ -116,7 +127,7 @@ $(foreach v,plain asan tsan,$(eval check-be_apart-$(v): | $(B)/test/$(v)/arax-de
 $(call be_test,gpu_std,plain asan tsan)
 $(call be_test,gpu_passes,plain asan tsan)
 # Of each there is.
-ifneq ($(and $(BLAS_KERNEL),$(if $(CUDA_HEADERS),$(and $(CUBLAS_HEADER),$(CUFFT_HEADER)),yes)),)
+ifneq ($(and $(BLAS_CPU),$(if $(CUDA_HEADERS),$(and $(CUBLAS_HEADER),$(CUFFT_HEADER)),yes)),)
 $(call be_test,gpu_vendor,plain asan tsan)
 else
 $(call be_not_built,gpu_vendor,OpenBLAS or headers of cuBLAS and cuFFT)
@@ -138,7 +149,7 @@ $(call be_test,gpu_hardware,plain)
 HARDWARE_NEEDS := $(HARDWARE_TEST) $(HARDWARE_TEST_HIP) $(B)/libexec/arax-device
 check-be_gpu_hardware-plain: | $(HARDWARE_NEEDS)
 CHECK_TARGETS := $(filter-out check-be_gpu_hardware-%,$(CHECK_TARGETS))
-ALONE_TARGETS += check-be_gpu_hardware-plain check-be_gpu_std-hardware
+ALONE_TARGETS += check-be_gpu_hardware-plain check-be_gpu_hardware-hip_nvidia check-be_gpu_std-hardware
 # The one before is CUDA's, where both are built in.
 ifeq ($(words $(EMULATED)),2)
 check-be_gpu_hardware-hip: $(B)/test/be_gpu_hardware-plain | $(BE_NEEDS) $(HARDWARE_NEEDS)
@@ -146,6 +157,17 @@ check-be_gpu_hardware-hip: $(B)/test/be_gpu_hardware-plain | $(BE_NEEDS) $(HARDW
 .PHONY: check-be_gpu_hardware-hip
 ALONE_TARGETS += check-be_gpu_hardware-hip
 endif
+# By HIP's headers for NVIDIA's devices, as well.
+ifneq ($(HIP_NVIDIA_CAN),)
+check-be_gpu_hardware-hip_nvidia: $(B)/test/be_gpu_hardware-plain $(HIP_NVIDIA) | $(HARDWARE_NEEDS)
+	$(Q)scripts/tally run unit/be_gpu_hardware-hip_nvidia -- \
+		env LD_LIBRARY_PATH=$(patsubst %/,%,$(dir $(CUDA_RUNTIME))) $< hip $(HIP_NVIDIA)
+else
+check-be_gpu_hardware-hip_nvidia:
+	$(Q)scripts/tally add unit/be_gpu_hardware-hip_nvidia 0 0 1 \
+		"not built: no CUDA Toolkit with its runtime, or no libamdhip64-dev"
+endif
+.PHONY: check-be_gpu_hardware-hip_nvidia
 check-be_gpu_std-hardware: $(B)/test/be_gpu_std-plain | $(BE_NEEDS)
 	$(Q)scripts/tally run unit/be_gpu_std-hardware -- $< hardware
 .PHONY: check-be_gpu_std-hardware
@@ -213,7 +235,7 @@ endif
 $(B)/fuzz/kernels: selftests/fuzz/kernels_fuzz.c $(addprefix daemon/kernels/,manifest.c signature.c steps.c) \
 		   $(STD_SRCS)
 $(B)/fuzz/kernels: FUZZ_MORE := -rdynamic -ldl -lm $(STD_DNN_FLAG)
-ifneq ($(BLAS_KERNEL),)
+ifneq ($(BLAS_CPU),)
 BE_FUZZ += kernels-blas
 $(B)/fuzz/kernels-blas: selftests/fuzz/kernels_fuzz.c $(addprefix daemon/kernels/,manifest.c signature.c steps.c) \
 			daemon/kernels/blas/blas.c
@@ -264,5 +286,8 @@ CHECK_TARGETS += check-setup
 
 check-gpu_images: $(STD_KERNEL)
 	@scripts/tally run unit/gpu_images -- selftests/unit/gpu_images.py $(B)/lib/arax/kernels
-CHECK_TARGETS += check-gpu_images
-.PHONY: check-gpu_images
+check-gpu_images-examples: $$(EXAMPLE_KERNELS)
+	@scripts/tally run unit/gpu_images-examples -- \
+		selftests/unit/gpu_images.py $(B)/examples/kernels montecarlo
+CHECK_TARGETS += check-gpu_images check-gpu_images-examples
+.PHONY: check-gpu_images check-gpu_images-examples

@@ -764,7 +764,9 @@ static TCase *all_of(const char *name, void (*begin)(void))
 int main(int argc, char **argv)
 {
 	Suite *suite = suite_create("gpu_hardware");
+	const struct gpu_which cuda = { "cuda", ARAX_DEVICE_CUDA, NULL };
 	struct gpu_which which = gpus[0];
+	char other[sizeof(why)];
 
 	if (argc > 1)
 		which = (struct gpu_which){ .name = argv[1], .file = argc > 2 ? argv[2] : NULL };
@@ -772,6 +774,10 @@ int main(int argc, char **argv)
 	file = which.file;
 	amd = !strcmp(backend, "hip") && !file;
 	if (real_gpus(&which, why, sizeof(why)) <= 0) {
+		if (file && real_gpus(&cuda, other, sizeof(other)) > 0) {
+			fprintf(stderr, "CUDA has a device, and by %s there is none: %s\n", file, why);
+			return 1;
+		}
 		be_skip(backend, why);
 		return 0;
 	}

@@ -74,6 +74,17 @@ for key in $keys; do
 	check "saved key $key" "$wrong"
 done
 
+functions=$(grep -hoE '^static inline .*\b\*?arax_[a-z_]+\(|^#define ARAX_[A-Z]+\(|^static __device__ inline .*\barax_[a-z]+\(' \
+	libarax/include/arax/kernel.h libarax/include/arax/gpu.h | grep -oE '(arax|ARAX)_[A-Za-z_]+\($')
+[ "$(wc -w <<<"$functions")" -ge 10 ] || { echo 'Bail out! no functions found in libarax/include'; exit 1; }
+for function in $functions; do
+	# What others here are made of.
+	[ "$function" != 'arax_share(' ] || continue
+	wrong=''
+	grep -qF -- "$function" docs/kernels-reference.md || wrong='not in docs/kernels-reference.md'
+	check "function $function)" "$wrong"
+done
+
 options=$(sed -n 's/^\t{ "\([a-z-]*\)", .*_argument.*/\1/p' daemon/options.c)
 [ -n "$options" ] || { echo 'Bail out! no options found in daemon/options.c'; exit 1; }
 for option in $options; do

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""usage: gpu_images.py FOLDER
+"""usage: gpu_images.py FOLDER [LIBRARY...]
 
-What the compilers made of arax-std's and arax-blas's GPU kernels, against the manifests in FOLDER: each
+What the compilers made of the GPU kernels of arax-std and arax-blas, or of each LIBRARY, against the manifests in FOLDER: each
 symbol is an entry, and its parameters are a pointer and a 64-bit length for each range,
 the plain arguments, and at most one more: a pointer or an arax_gpu_result.  And of PTX: blocks of 1,024 threads
 have registers for all.  Reads PTX as text and by ptxas, and code objects' metadata (llvm-readelf); no GPU is
@@ -130,9 +130,9 @@ def same_hip(w, h):
     return h == (w[0], w[1])
 
 
-def main(folder):
+def main(folder, libraries):
     tap = Tap()
-    for library in "arax-std", "arax-blas":
+    for library in libraries or ["arax-std", "arax-blas"]:
         manifest = os.path.join(folder, library + ".json")
         if os.path.exists(manifest):
             check_library(tap, folder, library, manifest)
@@ -182,6 +182,6 @@ def check_library(tap, folder, library, manifest):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) < 2:
         sys.exit(__doc__)
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -39,7 +39,7 @@ size_t std_cases_here(const char *test)
 		return nr;
 	for (const struct std_case *c = blas_cases; c->name; c++, blas++) {
 		snprintf(name, sizeof(name), "%s: %s", test, c->name);
-		be_skip(name, "arax-blas was not built: no libopenblas-openmp-dev");
+		be_skip(name, "arax-blas has none for processors: no libopenblas-openmp-dev");
 	}
 	return nr - blas;
 }

@@ -19,8 +19,9 @@
 #define TRIAL_MAX_ARGS		64u	/* bytes */
 
 /*
- * How large: nothing, one of everything, odd and random ones, more than caches hold; and where terms
- * are added up, few sums of many that are alike: what rounding loses does not cancel out then.
+ * How large: nothing, one of everything, odd and random ones, huge beside those (many tiles and
+ * groups, some MB at most: what 32 bits do not count is in far.h); and where terms are added up, few
+ * sums of many that are alike: what rounding loses does not cancel out then.
  */
 enum trial_size { SIZE_NONE, SIZE_ONE, SIZE_SOME, SIZE_HUGE, SIZE_LONG };
 
@@ -56,8 +57,8 @@ extern const struct std_case vector_cases[], order_cases[], image_cases[], matri
 const struct std_case *std_case_at(size_t i);
 
 /*
- * How many of them have a kernel in what was built here: those of arax-blas come last, and
- * where it is not there each is counted as left out of @test.
+ * How many of them have a kernel for processors in what was built here: those of arax-blas come
+ * last, and where it has none each is counted as left out of @test.
  */
 size_t std_cases_here(const char *test);
 
