@@ -59,10 +59,13 @@
 
 /*
  * Pieces of an extent that are dirty, before they are brought to the host to be fewer; that are known
- * at all, once nobody uses it.
+ * at all, once nobody uses it.  Of a small one fewer, as they are araxd's memory, which nobody pays for: it
+ * has one for so many of its bytes.  All that is known of it then takes no more than a quarter of them.
  */
 #define MANY_DIRTY	(1u << 14)
 #define MAX_KNOWN	(1u << 13)
+#define BYTES_A_PIECE	512u
+#define MIN_PIECES	8u
 
 /* When dirty bytes were written: before the copy to the host that is under way, or since it began. */
 #define DIRTY_BEFORE	0u
@@ -268,7 +271,7 @@ struct memory {
 	bool stopped;
 	uint32_t tight;			/* devices that are */
 	uint32_t nr_uses;		/* that are known of */
-	uint32_t many_dirty;		/* MANY_DIRTY, but in tests */
+	uint32_t many_dirty;		/* in tests: for extents of any size; 0: as of extent_pieces() */
 	struct memory_buffer *foreseen;	/* buffers with uses to come */
 	struct memory_extent *held;	/* extents with holders */
 	uint64_t random;		/* nobody outside knows it */
@@ -398,10 +401,23 @@ static inline bool extent_first_dirty(const struct memory_extent *e, uint64_t st
 	       (!e->map || lost_first(e, from, to));
 }
 
-/* (locked) */
+/* Pieces that it may have: at most @most, and as many as its bytes pay for. */
+static inline uint32_t extent_pieces(const struct memory_extent *e, uint32_t most)
+{
+	const uint64_t nr = (e->end - e->start) / BYTES_A_PIECE;
+
+	if (nr > most)
+		return most;
+	return nr > MIN_PIECES ? (uint32_t)nr : MIN_PIECES;
+}
+
+/* (locked) Of what is lost nothing can be brought anywhere: lost.c sees to it. */
 static inline bool has_too_many_dirty(const struct memory_extent *e)
 {
-	return e->dirty.nr > e->buffer->memory->many_dirty && e->dirty.nr > e->too_many;
+	const uint32_t many = e->buffer->memory->many_dirty;
+
+	return !e->lost && e->dirty.nr > (many ? many : extent_pieces(e, MANY_DIRTY)) &&
+	       e->dirty.nr > e->too_many;
 }
 
 /**
@@ -626,6 +642,9 @@ static inline bool are_peers(const struct memory *m, uint32_t device, uint32_t f
 	return device != from && from < PEERS && d->ops.copy_peer && d->ops.peers &&
 	       d->ops.peers == f->ops.peers && !(d->strangers >> from & 1);
 }
+
+/* (locked) Of very many it is not worth to know which are the host's, too. */
+void forget_pieces(struct memory_extent *e);
 
 /* (locked) Of start..end it has nothing any more but what is dirty there. */
 void clear_clean(struct memory_extent *e, uint64_t start, uint64_t end);

@@ -62,6 +62,13 @@ void intervals_trim(struct intervals *s)
 		resize(s, size);
 }
 
+void intervals_fit(struct intervals *s, uint32_t most)
+{
+	/* To the last one: what is known takes no more than it has to. */
+	if (s->size > most && s->size > LEAST && s->nr <= s->size / 2)
+		resize(s, s->nr > LEAST ? s->nr : LEAST);
+}
+
 void intervals_copy(struct intervals *s, const struct intervals *from)
 {
 	s->nr = 0;

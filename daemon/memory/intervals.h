@@ -73,8 +73,9 @@ bool intervals_add(struct intervals *s, const struct intervals *more);
  */
 void intervals_coarsen(struct intervals *s, uint64_t grain, uint64_t last);
 
-/* Room that none needs is given back. */
+/* Room that none needs is given back; of more than @most, where that is half of it. */
 void intervals_trim(struct intervals *s);
+void intervals_fit(struct intervals *s, uint32_t most);
 
 /* The same as @from.  Without memory for it: none. */
 void intervals_copy(struct intervals *s, const struct intervals *from);

@@ -54,7 +54,6 @@ int memory_create(uint32_t nr_devices, struct memory **out)
 	pthread_cond_init(&m->settled, &cond);
 	pthread_condattr_destroy(&cond);
 	m->nr_devices = nr_devices;
-	m->many_dirty = MANY_DIRTY;
 	if (getrandom(&m->random, sizeof(m->random), GRND_NONBLOCK) < 0)
 		m->random = (uint64_t)(uintptr_t)m ^ memory_now_ns();
 	m->weights = ~m->random;
@@ -313,8 +312,11 @@ static void forget_hull(const struct memory_buffer *b, uint64_t start, uint64_t 
 	const struct look l = look_bytes(b, start, end);
 	struct memory_extent *e;
 
-	for (e = look_first(&l); e; e = look_next(&l, e))
+	for (e = look_first(&l); e; e = look_next(&l, e)) {
 		clear_clean(e, start, end);
+		if (!e->pins)
+			forget_pieces(e);
+	}
 }
 
 static void host_ended(struct memory *m, struct memory_buffer *b, const struct memory_range *r,

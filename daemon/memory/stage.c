@@ -501,6 +501,11 @@ int memory_leave(struct memory *m, uint32_t device, uint32_t lane, struct memory
 		ranges[i].left = true;
 		if (!(ranges[i].access & ARAX_OUT))
 			continue;
+		/* What was left as it was at work there may be brought now. */
+		if (ranges[i].buffer->lazy && ranges[i].extent->too_many) {
+			ranges[i].extent->too_many = 0;
+			extent_dirtied(ranges[i].extent);
+		}
 		if ((result == -ENODEV || result == -ECANCELED) && ranges[i].buffer->lazy) {
 			lost(m, &ranges[i], device);
 			continue;

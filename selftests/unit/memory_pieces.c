@@ -20,6 +20,7 @@ static uint8_t *wanted;
 static void start(void)
 {
 	pair_start(BYTES);
+	memory_many_dirty(pair.m, MANY_DIRTY);
 	wanted = calloc(1, BYTES);
 	ck_assert_ptr_nonnull(wanted);
 }
@@ -266,6 +267,87 @@ START_TEST(rows_within_a_piece_have_room)
 }
 END_TEST
 
+/* What an extent's bytes pay for: a quarter, or as little as is worth an array at all. */
+static void expect_little_is_known(uint64_t bytes)
+{
+	const struct look l = look_bytes(pair.buffer, 0, bytes);
+	struct memory_extent *e;
+
+	for (e = look_first(&l); e; e = look_next(&l, e)) {
+		uint64_t pieces = (uint64_t)e->valid.size + e->filled.size + e->dirty.size;
+
+		ck_assert_uint_le(pieces * sizeof(struct interval), 1024 + bytes / 4);
+	}
+}
+
+/*
+ * Pieces are araxd's memory, and nobody pays for it: of a small extent they are few, whatever was read or
+ * written there, or made stale by who wrote elsewhere.
+ */
+START_TEST(small_extents_have_few_pieces)
+{
+	static const uint64_t sizes[] = { 64, 4096, 64 << 10, 1 << 20 };
+	const uint64_t bytes = sizes[_i / 2];
+	const uint32_t rows = bytes / 4 < 2000 ? (uint32_t)bytes / 4 : 2000;
+	struct memory_range r[2], all = { .count = 1, .length = bytes, .access = ARAX_IN };
+	uint64_t seq = 1;
+
+	pair_start(bytes);
+	wanted = calloc(1, bytes);
+	if (_i % 2) {
+		memory_buffer_gone(pair.m, pair.buffer);
+		pair.buffer = memory_buffer_create(pair.m, pair.host, bytes);
+	}
+	for (uint32_t i = 0; i < 6; i++, seq++) {
+		const uint32_t device = i / 2 % 2;
+
+		/* To know all of it first makes one piece, to be cut into many. */
+		if (i == 4)
+			write_to(0, pair_range(ARAX_INOUT, 0, bytes, 0, 1), 'a', seq++);
+		r[0] = pair_range(ARAX_IN, 2 * (i % 2), 1, 4, rows);
+		r[1] = pair_range(ARAX_INOUT, 2 * (i % 2), 1, 4, rows);
+		ck_assert_int_eq(memory_enter(pair.m, device, 0, r, 2, seq, nobody), 0);
+		fill((uint8_t *)(uintptr_t)r[1].address, &r[1], 'b' + i);
+		fill(wanted + r[1].offset, &r[1], 'b' + i);
+		ck_assert_int_eq(memory_leave(pair.m, device, 0, r, 2, 0), 0);
+		memory_settle(pair.m, device, r, 2, seq);
+		expect_little_is_known(bytes);
+		ck_assert_int_eq(memory_check(pair.m), 0);
+	}
+	all.buffer = pair.buffer;
+	ck_assert_int_eq(memory_flush(pair.m, &all), 0);
+	ck_assert_int_eq(memcmp(pair.host, wanted, bytes), 0);
+	expect_little_is_known(bytes);
+	pair_finish();
+	free(wanted);
+}
+END_TEST
+
+/* Also those that were left where they are, as a task was at work on them, once it has left. */
+START_TEST(few_pieces_after_who_was_at_work)
+{
+	const uint64_t bytes = 4096;
+	struct memory_range one, other;
+
+	pair_start(bytes);
+	wanted = calloc(1, bytes);
+	one = pair_range(ARAX_OUT, 0, 1, 2, 64);
+	other = pair_range(ARAX_INOUT, 0, 1, 2, 64);
+	enter(0, &one, 1);
+	ck_assert_int_eq(memory_enter_behind(pair.m, 0, 0, &other, 1, 2, nobody, UINT64_MAX), 0);
+	fill((uint8_t *)(uintptr_t)one.address, &one, 'a');
+	fill(wanted, &one, 'a');
+	ck_assert_int_eq(leave(0, &one, 2, 0), 0);
+	ck_assert_uint_eq(dirty_on(0), 64);
+	ck_assert_int_eq(leave(0, &other, 2, 0), 0);
+	ck_assert_uint_eq(dirty_on(0), 0);
+	expect_little_is_known(bytes);
+	ck_assert_int_eq(memcmp(pair.host, wanted, bytes), 0);
+	pair_finish();
+	free(wanted);
+}
+END_TEST
+
 TCase *pieces_case(void)
 {
 	TCase *c = tcase_create("many pieces");
@@ -279,5 +361,7 @@ TCase *pieces_case(void)
 	tcase_add_test(c, what_is_being_written_stays);
 	tcase_add_test(c, what_is_lost_meanwhile_is_not_had);
 	tcase_add_test(c, rows_within_a_piece_have_room);
+	tcase_add_loop_test(c, small_extents_have_few_pieces, 0, 8);
+	tcase_add_test(c, few_pieces_after_who_was_at_work);
 	return c;
 }

@@ -1482,6 +1482,7 @@ START_TEST(rows_are_not_looked_at_for_long)
 	uint64_t steps;
 
 	start_lazy(64 * KIB);
+	memory_many_dirty(m, BYTES);
 	run(0, range(0, ARAX_INOUT, 0, BYTES), '1', 1, 1);
 	r = range(0, ARAX_IN, 0, 4);
 	r.stride = 16;
@@ -2397,7 +2398,8 @@ START_TEST(many_rows_of_lost_bytes)
 END_TEST
 
 #define ROWS	2048u
-#define WIDE	(16 * ROWS)
+#define STEP	2048u	/* large enough for as many pieces as there may be of any extent */
+#define WIDE	(STEP * ROWS)
 
 /*
  * Of a buffer that is written piece by piece nothing is known in the end but what has to be, and
@@ -2413,7 +2415,7 @@ START_TEST(too_many_pieces_are_forgotten)
 	start(16 * WIDE);
 	memset(wide, 'h', sizeof(wide));
 	for (unsigned int i = 0; i < WIDE; i++)
-		want[i] = i % 4 || i % 16 == 12 ? 'h' : 'x';
+		want[i] = i % STEP % 4 || i % STEP >= 12 ? 'h' : 'x';
 	all.buffer = memory_buffer_create(m, wide, WIDE);
 	if (lazy)
 		memory_buffer_lazy(all.buffer);
@@ -2427,11 +2429,11 @@ START_TEST(too_many_pieces_are_forgotten)
 		r.access = ARAX_INOUT;
 		r.offset = 4 * k;
 		r.length = 1;
-		r.stride = 16;
+		r.stride = STEP;
 		r.count = ROWS;
 		ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, k, nobody), 0);
 		for (unsigned int i = 0; i < ROWS; i++)
-			at(&r)[16 * i] = 'x';
+			at(&r)[STEP * i] = 'x';
 		ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
 		memory_settle(m, 0, &r, 1, 10);
 		ck_assert_int_eq(memory_check(m), 0);
