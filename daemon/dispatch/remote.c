@@ -217,7 +217,7 @@ static int enter(struct runner_task *rt)
 		if (pd->gate)
 			gate_leave(pd->gate);
 		if (err == -ETIMEDOUT)
-			reason_set("its deadline passed while it waited for room on device %s, whose memory other tasks had",
+			reason_set("its deadline passed before all its data was on device %s: other tasks had the room, or much of it had to come from elsewhere",
 				   pd->dev->info.name);
 		run->over_quota = err == MEMORY_LATER;
 		return run->over_quota ? -EDQUOT : err;

@@ -59,6 +59,7 @@ void extent_dirtied(struct memory_extent *e)
 {
 	const bool any = e->dirty.nr;
 
+	e->summed = false;
 	e->buffer->crowded |= has_too_many_dirty(e);
 	if (!e->lost)
 		intervals_fit(&e->dirty, extent_pieces(e, MANY_DIRTY));

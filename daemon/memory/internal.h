@@ -92,7 +92,8 @@ struct rate {
  *		without a gap is one piece, born DIRTY_SINCE only while @flushing
  * @flushing:	some of them are on their way to the host; @since: there are such pieces
  * @too_many:	so many pieces of @dirty are none too many: dirty_thin_out() could do nothing for half of
- *		them
+ *		them; until tasks that were at work there have left
+ * @dirty_sum:	bytes of @dirty, as long as it is @summed
  * @pins:	tasks that use it
  * @busy:	who copies dirty bytes from it, or brings some ahead; @leaving: it goes after that, and
  *		is found by nobody
@@ -140,6 +141,8 @@ struct memory_extent {
 	bool any_dirty;
 	bool flushing, since;
 	uint32_t too_many;
+	uint64_t dirty_sum;
+	bool summed;
 	bool ranked, counted, coarse;
 	uint64_t start, end;
 	uint64_t address;
@@ -565,6 +568,7 @@ void room_unused(struct memory_extent *e);
  * @most:	bytes at a time
  * @input:	it reads the range at hand; else bytes are brought that it leaves as they are
  * @patient:	it may wait for others' copies: it has no other task in hand
+ * @over:	until then; NULL: for as long as it takes
  * @ahead:	the task has no lane yet; NULL: it has one
  * @own, @nr_own: all its ranges, if it may be before others that it waits for have ended; else NULL
  */
@@ -576,6 +580,7 @@ struct bringing {
 	uint64_t most;
 	bool input;
 	bool patient;
+	const struct memory_until *over;
 	const struct memory_ahead *ahead;
 	const struct memory_range *own;
 	uint32_t nr_own;
@@ -631,6 +636,9 @@ static inline void AnnotateIgnoreReadsEnd(const char *file, int line)
 }
 #endif
 
+/* From an extent, to wherever @to is. */
+int extent_copy_out(struct memory *m, const struct memory_extent *e, void *to, uint64_t start,
+		    uint64_t end);
 /* Between an extent and the host.  0, or what the device returned. */
 int extent_copy(struct memory *m, const struct memory_extent *e, uint32_t lane, bool in,
 		uint64_t start, uint64_t end);
@@ -680,15 +688,17 @@ int extent_flush(struct memory *m, struct memory_extent *e);
 void dirty_thin_out(struct memory *m, struct memory_buffer *b);
 /*
  * (locked, for a while not) Of start..end, with what lies between lost ones that have a map; the device of the
- * oldest extent that has any.
+ * oldest extent that has any, and how many copies bring them to the host.  Of many pieces about.
  */
-uint64_t dirty_bytes(const struct memory_buffer *b, uint64_t start, uint64_t end,
-		     uint32_t *device);
+uint64_t dirty_bytes(const struct memory_buffer *b, uint64_t start, uint64_t end, uint32_t *device,
+		     uint64_t *copies);
 /* (locked) Whether any of start..end is, or was where it is lost. */
 bool is_dirty(const struct memory_buffer *b, uint64_t start, uint64_t end);
-/* start..end, wherever it is dirty.  @lost: they are needed; else without what nobody has. */
-int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end,
-		 bool lost);
+/* start..end, wherever it is dirty.  @lost: they are needed; else without what nobody has.  @until: or NULL */
+int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end, bool lost,
+		 const struct memory_until *until);
+/* -ECANCELED or -ETIMEDOUT, if it is over; 0: it is not, or @until is NULL. */
+int memory_until_over(const struct memory_until *until);
 
 /* foresee.c (locked): more of the device is used now, or less, and not for others to come. */
 void foresee_room(struct memory *m, struct memory_device *d);
@@ -727,6 +737,11 @@ void rate_learn(struct rate *r, uint64_t bytes, uint64_t ns);
 static inline double rate_ns(const struct rate *r, uint64_t bytes)
 {
 	return r->latency_ns + r->ns_per_byte * (double)bytes;
+}
+
+static inline double rate_copies_ns(const struct rate *r, uint64_t bytes, uint64_t copies)
+{
+	return (double)copies * r->latency_ns + r->ns_per_byte * (double)bytes;
 }
 
 #endif /* ARAXD_MEMORY_INTERNAL_H */

@@ -401,15 +401,16 @@ static double bring_ns(const struct memory *m, uint32_t device, const struct mem
 		       uint64_t bytes)
 {
 	const struct memory_device *d = &m->devices[device];
-	uint64_t dirty = 0;
+	uint64_t dirty = 0, copies = 0;
 	uint32_t where = 0;
 
 	if (r->buffer && r->buffer->lazy)
-		dirty = dirty_bytes(r->buffer, r->offset, memory_range_end(r), &where);
+		dirty = dirty_bytes(r->buffer, r->offset, memory_range_end(r), &where, &copies);
 	if (!dirty || where == device)
 		return rate_ns(&d->in, bytes);
 	if (!are_peers(m, device, where))
-		return rate_ns(&d->in, bytes) + rate_ns(&m->devices[where].out, dirty);
+		return rate_ns(&d->in, bytes) +
+		       rate_copies_ns(&m->devices[where].out, dirty, copies);
 	if (dirty >= bytes)
 		return rate_ns(&d->direct[where], bytes);
 	return rate_ns(&d->direct[where], dirty) + rate_ns(&d->in, bytes - dirty);
@@ -526,6 +527,7 @@ uint64_t memory_resident(struct memory *m, uint32_t device, const struct memory_
 
 bool memory_holds(struct memory *m, uint32_t device, const struct memory_range *r, uint64_t seq)
 {
+	uint64_t copies;
 	uint32_t where;
 	bool yes;
 
@@ -535,7 +537,8 @@ bool memory_holds(struct memory *m, uint32_t device, const struct memory_range *
 	memory_lock(m);
 	if (device == MEMORY_HOST)
 		yes = !r->buffer->lazy ||
-		      !dirty_bytes(r->buffer, r->offset, memory_range_end(r), &where);
+		      !dirty_bytes(r->buffer, r->offset, memory_range_end(r), &where,
+				      &copies);
 	else
 		yes = !missing(m, device, r, seq);
 	pthread_mutex_unlock(&m->lock);

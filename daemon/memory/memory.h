@@ -54,6 +54,13 @@
  *   next, are found in O(log n): what a call takes grows with its rows and the extents that have
  *   bytes of them.  Who has much to do lets others go on in between.
  *
+ *   What is known of an extent, piece by piece, takes no more than a quarter of its bytes, or some
+ *   hundred bytes.  Pieces that lie close go to the host by one copy of up to 1 MiB, through memory
+ *   of araxd's own; but each by itself from a device that copies to the buffer's own pages alone.
+ *   So what it takes to have an extent at the host grows with its bytes, not with its pieces: of
+ *   those far apart there is one for each 16 KiB at most.  Who is canceled, or late, waits for no
+ *   more than the copy under way, and for whoever else is bringing the same buffer to the host.
+ *
  * THREADS
  *
  *   Any, one call at a time for one task.  memory_buffer_gone(): no task uses
@@ -146,7 +153,7 @@ struct memory_owner {
 };
 
 /**
- * struct memory_until - how long a task waits for room, or at a gate before it (dispatch/gate.h)
+ * struct memory_until - how long a task waits for room and its data, or at a gate before (dispatch/gate.h)
  * @deadline_ns: CLOCK_MONOTONIC; 0: for as long as it takes
  * @canceled:	atomic: no longer, see memory_cancel()
  * @waits:	out, atomic: it does
@@ -224,11 +231,11 @@ bool memory_is_lazy(const struct memory_buffer *b);
  */
 int memory_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
 		 uint32_t nr, uint64_t seq, struct memory_owner owner);
-/* The same, but -ETIMEDOUT or -ECANCELED instead of waiting for room beyond @until. */
+/* The same, but -ETIMEDOUT or -ECANCELED instead of waiting for room, or copying more, beyond @until. */
 int memory_enter_until(struct memory *m, uint32_t device, uint32_t lane,
 		       struct memory_range *ranges, uint32_t nr, uint64_t seq,
 		       struct memory_owner owner, struct memory_until *until);
-/* Any thread: who waits for room on @device until then waits no more, nor will. */
+/* Any thread: who waits for room on @device until then waits no more, nor will, nor has it more copied. */
 void memory_cancel(struct memory *m, uint32_t device, struct memory_until *until);
 /*
  * The same for a thread that has other tasks between memory_enter() and memory_leave(): -EAGAIN
