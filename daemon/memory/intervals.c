@@ -64,9 +64,23 @@ void intervals_trim(struct intervals *s)
 
 void intervals_fit(struct intervals *s, uint32_t most)
 {
-	/* To the last one: what is known takes no more than it has to. */
-	if (s->size > most && s->size > LEAST && s->nr <= s->size / 2)
-		resize(s, s->nr > LEAST ? s->nr : LEAST);
+	struct interval *v = NULL;
+
+	if (s->size <= most || s->size <= LEAST || s->nr > s->size / 2)
+		return;
+	/*
+	 * Elsewhere, and of the very size: where it was, little would be left at the begin of a hole that is
+	 * not large enough for the next array of so many.
+	 */
+	if (s->nr) {
+		v = malloc(s->nr * sizeof(*v));
+		if (!v)
+			return;
+		memcpy(v, s->v, s->nr * sizeof(*v));
+	}
+	free(s->v);
+	s->v = v;
+	s->size = s->nr;
 }
 
 void intervals_copy(struct intervals *s, const struct intervals *from)
