@@ -480,12 +480,15 @@ void remote_foresee(struct link *l, struct graph_node *node)
 	if (!node)
 		return;
 	node->priv = l;
-	if (!may_need_room(p, node))
+	/* Nothing is kept for who may never begin: it is told when it is ready. */
+	node->foreseen = !graph_is_parked(node);
+	if (!node->foreseen || !may_need_room(p, node))
 		return;
 	for (i = 0; i < node->d.nr_ranges; i++) {
 		struct mapping *m = link_find(l, node->ranges[i].buffer);
 
 		fill_range(&ranges[i], m ? copies_of(p, m) : NULL, l, node, i);
+		ranges[i].tenant = node->d.tenant;
 	}
 	memory_will_use(p->memory, ranges, node->d.nr_ranges, node->seq);
 }

@@ -54,6 +54,10 @@
 #define TIGHT_UNTIL	8
 #define FULL_FROM	15
 
+/* Tenants are told apart so far where each has a part, and how many there are of that. */
+#define USERS		64u
+#define USER_PARTS	4u
+
 /* Contexts are told apart so far. */
 #define TRUSTS		1024u
 
@@ -185,6 +189,7 @@ struct memory_wait {
  * @flushing:	held by whoever copies from its extents to the host
  * @crowded:	an extent of it has, or had, too many dirty pieces
  * @upcoming:	what tasks to come will use of it
+ * @user:	whose part that is of, by his tenant: who was the first to use any of it
  * @adds:	times that something was added to that; from 1 on
  * @foreseen_next, @foreseen_prev: in the manager's list, if there is any of that
  */
@@ -203,6 +208,7 @@ struct memory_buffer {
 	struct treap_root *on;
 	struct memory_extent *lost;
 	struct upcoming upcoming;
+	uint32_t user;
 	uint64_t adds;
 	struct memory_buffer *foreseen_next, **foreseen_prev;
 };
@@ -274,6 +280,7 @@ struct memory {
 	bool stopped;
 	uint32_t tight;			/* devices that are */
 	uint32_t nr_uses;		/* that are known of */
+	uint32_t uses_of[USERS];	/* of these, by memory_buffer.user */
 	uint32_t many_dirty;		/* in tests: for extents of any size; 0: as of extent_pieces() */
 	struct memory_buffer *foreseen;	/* buffers with uses to come */
 	struct memory_extent *held;	/* extents with holders */

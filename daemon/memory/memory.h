@@ -113,6 +113,7 @@ struct memory_ops {
  * @trust:	memory_trust() of the task's context
  * @address:	out: of its first byte on the device
  * @moved:	out, added to: bytes copied between host and device for it
+ * @tenant:	of memory_will_use(): its task's; else the manager's
  * @extent ... @pays: the manager's, who reads them from memory_enter() to memory_settle(): the
  *		range stays in its place
  */
@@ -396,7 +397,10 @@ void memory_has_used(struct memory *m, const struct memory_range *ranges, uint32
 		     uint64_t seq);
 /* Of no task is anything known any more. */
 void memory_forget_uses(struct memory *m);
-/* Uses known of: how many there can be at most, of all buffers together. */
+/*
+ * Uses known of: how many there can be at most, of all buffers together; of one tenant (@tenant of the
+ * first one's range of a buffer) a quarter.
+ */
 #define MEMORY_MAX_USES	(1u << 16)
 
 /*

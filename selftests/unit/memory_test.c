@@ -573,6 +573,34 @@ static unsigned int who_went(void)
 	return copied_in(0) == before;
 }
 
+/* However many uses one tells of, another's are known as well; and his own again when they have been. */
+START_TEST(a_tenant_has_a_part_of_the_uses)
+{
+	struct memory_range r;
+
+	start(64 * KIB);
+	r = range(0, ARAX_IN, 0, BYTES);
+	for (uint32_t i = 0; i < MEMORY_MAX_USES; i++)
+		memory_will_use(m, &r, 1, 1 + i);
+	ck_assert_uint_lt(m->nr_uses, MEMORY_MAX_USES / 2);
+	for (uint32_t i = 1; i < 64 && m->nr_uses == MEMORY_MAX_USES / USER_PARTS; i++) {
+		r = range(1, ARAX_IN, 0, BYTES);
+		r.tenant = i;
+		memory_will_use(m, &r, 1, 1);
+	}
+	ck_assert_uint_eq(m->nr_uses, MEMORY_MAX_USES / USER_PARTS + 1);
+	memory_has_used(m, &r, 1, 1);
+	r = range(0, ARAX_IN, 0, BYTES);
+	memory_has_used(m, &r, 1, 1);
+	ck_assert_uint_eq(m->nr_uses, MEMORY_MAX_USES / USER_PARTS - 1);
+	memory_forget_uses(m);
+	ck_assert_uint_eq(m->nr_uses, 0);
+	for (uint32_t i = 0; i < USERS; i++)
+		ck_assert_uint_eq(m->uses_of[i], 0);
+	finish();
+}
+END_TEST
+
 START_TEST(who_is_needed_last_has_to_go)
 {
 	start(2 * BYTES);
@@ -2848,6 +2876,7 @@ int main(void)
 	/* Thousands of pieces, moved under TSan. */
 	c = tcase_create("pieces");
 	tcase_set_timeout(c, 60);
+	tcase_add_test(c, a_tenant_has_a_part_of_the_uses);
 	tcase_add_loop_test(c, too_many_pieces_are_forgotten, 0, 4);
 	tcase_add_test(c, many_pieces_are_found_quickly);
 	tcase_add_test(c, who_goes_is_found_quickly);
