@@ -448,7 +448,8 @@ int intervals_clear_old(struct intervals *s, const struct intervals *less, uint6
 	if (more && !intervals_room(s, more))
 		return -ENOMEM;
 	/* What comes of each is written where those before it were, and there is room for what is cut. */
-	to = first = find(s, less->v[0].start);
+	first = find(s, less->v[0].start);
+	to = first;
 	at = first + more;
 	end = s->nr + more;
 	if (first < s->nr)
