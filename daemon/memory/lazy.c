@@ -263,7 +263,7 @@ static int copy_gathered(struct memory *m, const struct memory_extent *e, const 
 	int err;
 
 	/* Copies may come beside what the lanes do, from any thread. */
-	if (g->nr == 1)
+	if (g->nr == 1 && (!(how & FLUSH_QUIET) || !g->hull || end - start > GATHER_BYTES))
 		return how & FLUSH_SPARE ? copy_beside(m, e, host + start, start, end) :
 					   extent_copy_out(m, e, host + start, start, end);
 	err = copy_beside(m, e, g->hull, start, end);
@@ -329,6 +329,9 @@ static int flush_from(struct memory *m, struct memory_extent *e, struct want *w,
 	int err = 0;
 
 	e->flushing = true;
+	/* Whoever comes meanwhile writes while that is read: the host's pages don't get to see it. */
+	if (w->how & FLUSH_QUIET)
+		may_gather(e, &g);
 	while (!err && gather(e, w, &g)) {
 		w->over = memory_until_over(w->until);
 		err = w->over ? w->over : flush_gathered(m, e, &g, w->how, moved);
