@@ -18,6 +18,7 @@
 #define PIECE_BYTES	(16u << 20)
 #define PIECE_NS	2000000u
 #define PIECE_MOST	(128u << 20)	/* where less is known of the link than it says */
+#define PIECE_LEAST	(256u << 10)	/* where what has to come is in very many places */
 
 /* Whoever comes after this araxd begins the task. */
 #define LET_GO	1
@@ -329,6 +330,21 @@ static uint64_t piece_bytes(uint64_t bytes, uint64_t takes_ns)
 	return most < PIECE_MOST ? most : PIECE_MOST;
 }
 
+/* Nor is it more where it is few bytes of many that take so long: each place is a copy of its own. */
+static uint64_t sparse_bytes(const struct fetch *f, uint64_t bytes, uint64_t most)
+{
+	uint64_t all = 0, part;
+
+	for (uint32_t i = 0; i < f->node->d.nr_ranges; i++)
+		if (f->ranges[i].buffer && f->ranges[i].length)
+			all += (uint64_t)(f->ranges[i].count - 1) * f->ranges[i].stride + f->ranges[i].length;
+	if (bytes >= all / 2 || f->takes_ns <= PIECE_NS)
+		return most;
+	part = (uint64_t)((double)all * PIECE_NS / (double)f->takes_ns);
+	part = part > PIECE_LEAST ? part : PIECE_LEAST;
+	return part < most ? part : most;
+}
+
 /* NULL: no memory. */
 static struct fetch *create(struct poller *p, struct graph_node *node, struct run *run)
 {
@@ -344,7 +360,7 @@ static struct fetch *create(struct poller *p, struct graph_node *node, struct ru
 	f->run = run;
 	remote_look_up(node, f->ranges);
 	bytes = memory_dirty(p->memory, f->ranges, node->d.nr_ranges, &f->takes_ns);
-	f->most = piece_bytes(bytes, f->takes_ns);
+	f->most = sparse_bytes(f, bytes, piece_bytes(bytes, f->takes_ns));
 	find_piece(f);
 	return f;
 }

@@ -307,6 +307,8 @@ static int take_ready(struct poller *p, struct link *l, uint64_t first)
 	while ((node = graph_pop_ready(l->graph))) {
 		node->priv = l;
 		n++;
+		if (unlikely(p->foresees) && !node->foreseen)
+			remote_foresee(l, node);
 		if (node->d.opcode == ARAX_OP_MARKER) {
 			if (!p->memory)
 				run_refuse(p, node, 0);

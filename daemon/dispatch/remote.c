@@ -217,7 +217,7 @@ static int enter(struct runner_task *rt)
 		if (pd->gate)
 			gate_leave(pd->gate);
 		if (err == -ETIMEDOUT)
-			reason_set("its deadline passed while it waited for room on device %s, whose memory other tasks had",
+			reason_set("its deadline passed before all its data was on device %s: other tasks had the room, or much of it had to come from elsewhere",
 				   pd->dev->info.name);
 		run->over_quota = err == MEMORY_LATER;
 		return run->over_quota ? -EDQUOT : err;
@@ -480,12 +480,15 @@ void remote_foresee(struct link *l, struct graph_node *node)
 	if (!node)
 		return;
 	node->priv = l;
-	if (!may_need_room(p, node))
+	/* Nothing is kept for who may never begin: it is told when it is ready. */
+	node->foreseen = !graph_is_parked(node);
+	if (!node->foreseen || !may_need_room(p, node))
 		return;
 	for (i = 0; i < node->d.nr_ranges; i++) {
 		struct mapping *m = link_find(l, node->ranges[i].buffer);
 
 		fill_range(&ranges[i], m ? copies_of(p, m) : NULL, l, node, i);
+		ranges[i].tenant = node->d.tenant;
 	}
 	memory_will_use(p->memory, ranges, node->d.nr_ranges, node->seq);
 }

@@ -359,6 +359,7 @@ static inline struct node *node_create(struct graph *g, const struct arax_dispat
 	n->pub.priv = NULL;
 	n->pub.losses = 0;
 	n->pub.fetched = false;
+	n->pub.foreseen = false;
 	n->pub.moved = 0;
 	n->pub.declined = 0;
 	return n;
@@ -625,6 +626,7 @@ static void unblock(struct graph *g, struct node *n)
 {
 	if (n->flags & NODE_BLOCKED) {
 		n->flags &= ~NODE_BLOCKED;
+		n->context->blocked--;
 		release(g, n);
 	}
 }
@@ -638,6 +640,7 @@ static void release_succ(struct graph *g, struct node *n, struct edge e)
 		/* It won't run, so its timeline doesn't matter. */
 		if (s->flags & NODE_DOOMED && s->flags & NODE_BLOCKED) {
 			s->flags &= ~NODE_BLOCKED;
+			s->context->blocked--;
 			s->waits--;	/* not the last: n's is left */
 		}
 	}
@@ -924,6 +927,7 @@ int graph_add(struct graph *g, const struct arax_dispatch *d)
 	    !(n->flags & NODE_DOOMED)) {
 		n->flags |= NODE_BLOCKED;
 		n->waits++;
+		c->blocked++;
 	}
 	g->slots[ARAX_TAG_SLOT(n->pub.d.tag)] = n;
 	if (late)
@@ -1159,6 +1163,13 @@ enum graph_state graph_node_state(const struct graph_node *node)
 bool graph_node_gone(const struct graph_node *node)
 {
 	return node_of((struct graph_node *)node)->flags & NODE_GONE;
+}
+
+bool graph_is_parked(const struct graph_node *node)
+{
+	const struct node *n = node_of((struct graph_node *)node);
+
+	return n->flags & NODE_BLOCKED || (n->state == GRAPH_WAITING && n->context->blocked);
 }
 
 bool graph_node_canceled(const struct graph_node *node)

@@ -98,6 +98,7 @@ enum graph_state {
  * @device:	for the caller: where it runs
  * @losses:	for the caller, 0 at first: devices that were lost by it, it seems
  * @fetched:	for the caller, false at first: it has waited for what it uses to come to the host
+ * @foreseen:	for the caller, false at first: it was told that the task will use what it names
  * @moved:	for the caller, 0 at first: bytes that have come so
  * @declined:	for the caller, 0 at first: where it is not to run, bits
  * @run_ns:	for the caller; araxd: when a blocked task was unblocked, while tasks are recorded
@@ -120,6 +121,7 @@ struct graph_node {
 	uint32_t device;
 	uint8_t losses;
 	bool fetched;
+	bool foreseen;
 	uint16_t declined;
 };
 
@@ -334,6 +336,11 @@ enum graph_state graph_node_state(const struct graph_node *node);
 
 /* Whether its context is forgotten: it runs, and nobody waits for it. */
 bool graph_node_gone(const struct graph_node *node);
+/*
+ * Whether it may never begin: it waits for a timeline; or for other tasks, while one of its context does,
+ * which may be one of these.
+ */
+bool graph_is_parked(const struct graph_node *node);
 /* Whether graph_cancel() found it running: should it be stopped, it need not run any more. */
 bool graph_node_canceled(const struct graph_node *node);
 

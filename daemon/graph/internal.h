@@ -162,6 +162,7 @@ struct context {
 	uint32_t nr_queues;
 	uint32_t queue_limit;
 	uint32_t live;
+	uint32_t blocked;	/* of these */
 	struct node *head, *tail, *look;
 	struct node *lingering, **lingering_tail;
 	struct queue *queues;

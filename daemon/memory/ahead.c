@@ -95,6 +95,8 @@ static int bring_one(const struct bringer *b, struct memory_range *ranges, uint3
 	memory_lock(b->m);
 	extent_used(b->m, r->extent);
 	r->extent->bringing--;
+	if (!r->extent->pins)
+		forget_pieces(r->extent);
 	extent_idle(r->extent);
 	pthread_cond_broadcast(&b->m->settled);
 	pthread_mutex_unlock(&b->m->lock);

@@ -59,7 +59,10 @@ void extent_dirtied(struct memory_extent *e)
 {
 	const bool any = e->dirty.nr;
 
+	e->summed = false;
 	e->buffer->crowded |= has_too_many_dirty(e);
+	if (!e->lost)
+		intervals_fit(&e->dirty, extent_pieces(e, MANY_DIRTY));
 	if (e->any_dirty == any)
 		return;
 	/* There is nothing to save any more. */
@@ -218,6 +221,9 @@ static void clear_rows(struct memory_extent *e, const struct memory_range *r, ui
 	intervals_clear_rows(&e->valid, start, bytes, r->stride, rows);
 	intervals_clear_rows(&e->dirty, start, bytes, r->stride, rows);
 	extent_dirtied(e);
+	/* Of one in use whoever uses it does that in the end. */
+	if (!e->pins)
+		forget_pieces(e);
 }
 
 /* (locked) There is no memory to tell the rows, which are as they should be, from what is dirty beside them. */
@@ -266,6 +272,8 @@ uint32_t clear_clean_rows(struct memory_extent *e, const struct memory_range *r)
 		start = memory_row(r, i, &bytes);
 		clear_clean(e, start, start + bytes);
 	}
+	if (!e->pins)
+		forget_pieces(e);
 	return rows;
 }
 

@@ -75,14 +75,26 @@ void foresee_gone(struct memory *m, struct memory_buffer *b)
 	nr = upcoming_clear(&uses);
 	memory_lock(m);
 	m->nr_uses -= (uint32_t)nr;
+	m->uses_of[b->user] -= (uint32_t)nr;
+}
+
+/* Keyed, so that nobody can choose whom to share a part with. */
+static uint32_t user_of(const struct memory *m, uint64_t tenant)
+{
+	return (uint32_t)(((tenant ^ m->random) * 0x9e3779b97f4a7c15ull) >> 40) % USERS;
 }
 
 /* (locked) */
-static void add(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end,
-		uint64_t seq)
+static void add(struct memory *m, const struct memory_range *r, uint64_t seq)
 {
-	if (m->nr_uses == MEMORY_MAX_USES || !upcoming_add(&b->upcoming, start, end, seq))
+	struct memory_buffer *b = r->buffer;
+	uint32_t user = b->foreseen_prev ? b->user : user_of(m, r->tenant);
+
+	if (m->nr_uses == MEMORY_MAX_USES || m->uses_of[user] == MEMORY_MAX_USES / USER_PARTS ||
+	    !upcoming_add(&b->upcoming, r->offset, memory_range_end(r), seq))
 		return;
+	b->user = user;
+	m->uses_of[user]++;
 	m->nr_uses++;
 	b->adds++;
 	if (b->foreseen_prev)
@@ -102,8 +114,7 @@ void memory_will_use(struct memory *m, const struct memory_range *ranges, uint32
 	memory_lock(m);
 	for (i = 0; i < nr; i++)
 		if (ranges[i].buffer)
-			add(m, ranges[i].buffer, ranges[i].offset, memory_range_end(&ranges[i]),
-			    seq);
+			add(m, &ranges[i], seq);
 	pthread_mutex_unlock(&m->lock);
 }
 
@@ -115,6 +126,7 @@ static bool remove_use(struct memory *m, struct memory_buffer *b, const struct m
 	    !upcoming_remove(&b->upcoming, r->offset, memory_range_end(r), seq))
 		return false;
 	m->nr_uses--;
+	m->uses_of[b->user]--;
 	if (!b->upcoming.pieces.top)
 		list_remove(b);
 	return true;

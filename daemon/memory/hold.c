@@ -652,26 +652,35 @@ static bool is_needed(void *arg, uint64_t start, uint64_t end)
 	return intervals_first(&e->dirty, start, end, &from, &to, &born);
 }
 
-/* (locked) Of very many it is not worth to know which are the host's, too. */
-static void forget_pieces(struct memory_extent *e)
+/* (locked) Arrays that have been larger, for a task with many rows. */
+static void give_back(struct memory_extent *e)
 {
-	uint64_t most = MAX_KNOWN + 2 * (uint64_t)e->dirty.nr;
+	intervals_fit(&e->valid, extent_pieces(e, MAX_KNOWN));
+	intervals_fit(&e->filled, extent_pieces(e, MAX_KNOWN));
+}
+
+void forget_pieces(struct memory_extent *e)
+{
+	uint64_t most = extent_pieces(e, MAX_KNOWN) + 2 * (uint64_t)e->dirty.nr;
 	const struct memory_range *u;
 
 	/* Whoever uses it may have as many again, before each piece is looked at once more. */
 	for (u = e->users; u; u = u->next_user)
 		most += 2 * (uint64_t)memory_rows(u);
-	if (e->valid.nr + e->filled.nr <= (e->pins && e->many > most ? e->many : most))
+	if (e->valid.nr + e->filled.nr <= (e->pins && e->many > most ? e->many : most)) {
+		give_back(e);
 		return;
+	}
 	if (e->pins) {
 		intervals_filter(&e->valid, is_needed, e);
 		intervals_filter(&e->filled, is_needed, e);
 		e->many = 2 * ((uint64_t)e->valid.nr + e->filled.nr);
-		return;
+	} else {
+		e->many = 0;
+		intervals_copy(&e->valid, &e->dirty);
+		intervals_copy(&e->filled, &e->dirty);
 	}
-	e->many = 0;
-	intervals_copy(&e->valid, &e->dirty);
-	intervals_copy(&e->filled, &e->dirty);
+	give_back(e);
 }
 
 void task_release(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,

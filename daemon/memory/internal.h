@@ -54,15 +54,22 @@
 #define TIGHT_UNTIL	8
 #define FULL_FROM	15
 
+/* Tenants are told apart so far where each has a part, and how many there are of that. */
+#define USERS		64u
+#define USER_PARTS	4u
+
 /* Contexts are told apart so far. */
 #define TRUSTS		1024u
 
 /*
  * Pieces of an extent that are dirty, before they are brought to the host to be fewer; that are known
- * at all, once nobody uses it.
+ * at all, once nobody uses it.  Of a small one fewer, as they are araxd's memory, which nobody pays for: it
+ * has one for so many of its bytes.  All that is known of it then takes no more than a quarter of them.
  */
 #define MANY_DIRTY	(1u << 14)
 #define MAX_KNOWN	(1u << 13)
+#define BYTES_A_PIECE	512u
+#define MIN_PIECES	8u
 
 /* When dirty bytes were written: before the copy to the host that is under way, or since it began. */
 #define DIRTY_BEFORE	0u
@@ -89,7 +96,8 @@ struct rate {
  *		without a gap is one piece, born DIRTY_SINCE only while @flushing
  * @flushing:	some of them are on their way to the host; @since: there are such pieces
  * @too_many:	so many pieces of @dirty are none too many: dirty_thin_out() could do nothing for half of
- *		them
+ *		them; until tasks that were at work there have left
+ * @dirty_sum:	bytes of @dirty, as long as it is @summed
  * @pins:	tasks that use it
  * @busy:	who copies dirty bytes from it, or brings some ahead; @leaving: it goes after that, and
  *		is found by nobody
@@ -137,6 +145,8 @@ struct memory_extent {
 	bool any_dirty;
 	bool flushing, since;
 	uint32_t too_many;
+	uint64_t dirty_sum;
+	bool summed;
 	bool ranked, counted, coarse;
 	uint64_t start, end;
 	uint64_t address;
@@ -179,6 +189,7 @@ struct memory_wait {
  * @flushing:	held by whoever copies from its extents to the host
  * @crowded:	an extent of it has, or had, too many dirty pieces
  * @upcoming:	what tasks to come will use of it
+ * @user:	whose part that is of, by his tenant: who was the first to use any of it
  * @adds:	times that something was added to that; from 1 on
  * @foreseen_next, @foreseen_prev: in the manager's list, if there is any of that
  */
@@ -197,6 +208,7 @@ struct memory_buffer {
 	struct treap_root *on;
 	struct memory_extent *lost;
 	struct upcoming upcoming;
+	uint32_t user;
 	uint64_t adds;
 	struct memory_buffer *foreseen_next, **foreseen_prev;
 };
@@ -268,7 +280,8 @@ struct memory {
 	bool stopped;
 	uint32_t tight;			/* devices that are */
 	uint32_t nr_uses;		/* that are known of */
-	uint32_t many_dirty;		/* MANY_DIRTY, but in tests */
+	uint32_t uses_of[USERS];	/* of these, by memory_buffer.user */
+	uint32_t many_dirty;		/* in tests: for extents of any size; 0: as of extent_pieces() */
 	struct memory_buffer *foreseen;	/* buffers with uses to come */
 	struct memory_extent *held;	/* extents with holders */
 	uint64_t random;		/* nobody outside knows it */
@@ -398,10 +411,23 @@ static inline bool extent_first_dirty(const struct memory_extent *e, uint64_t st
 	       (!e->map || lost_first(e, from, to));
 }
 
-/* (locked) */
+/* Pieces that it may have: at most @most, and as many as its bytes pay for. */
+static inline uint32_t extent_pieces(const struct memory_extent *e, uint32_t most)
+{
+	const uint64_t nr = (e->end - e->start) / BYTES_A_PIECE;
+
+	if (nr > most)
+		return most;
+	return nr > MIN_PIECES ? (uint32_t)nr : MIN_PIECES;
+}
+
+/* (locked) Of what is lost nothing can be brought anywhere: lost.c sees to it. */
 static inline bool has_too_many_dirty(const struct memory_extent *e)
 {
-	return e->dirty.nr > e->buffer->memory->many_dirty && e->dirty.nr > e->too_many;
+	const uint32_t many = e->buffer->memory->many_dirty;
+
+	return !e->lost && e->dirty.nr > (many ? many : extent_pieces(e, MANY_DIRTY)) &&
+	       e->dirty.nr > e->too_many;
 }
 
 /**
@@ -549,6 +575,7 @@ void room_unused(struct memory_extent *e);
  * @most:	bytes at a time
  * @input:	it reads the range at hand; else bytes are brought that it leaves as they are
  * @patient:	it may wait for others' copies: it has no other task in hand
+ * @over:	until then; NULL: for as long as it takes
  * @ahead:	the task has no lane yet; NULL: it has one
  * @own, @nr_own: all its ranges, if it may be before others that it waits for have ended; else NULL
  */
@@ -560,6 +587,7 @@ struct bringing {
 	uint64_t most;
 	bool input;
 	bool patient;
+	const struct memory_until *over;
 	const struct memory_ahead *ahead;
 	const struct memory_range *own;
 	uint32_t nr_own;
@@ -615,6 +643,9 @@ static inline void AnnotateIgnoreReadsEnd(const char *file, int line)
 }
 #endif
 
+/* From an extent, to wherever @to is. */
+int extent_copy_out(struct memory *m, const struct memory_extent *e, void *to, uint64_t start,
+		    uint64_t end);
 /* Between an extent and the host.  0, or what the device returned. */
 int extent_copy(struct memory *m, const struct memory_extent *e, uint32_t lane, bool in,
 		uint64_t start, uint64_t end);
@@ -626,6 +657,9 @@ static inline bool are_peers(const struct memory *m, uint32_t device, uint32_t f
 	return device != from && from < PEERS && d->ops.copy_peer && d->ops.peers &&
 	       d->ops.peers == f->ops.peers && !(d->strangers >> from & 1);
 }
+
+/* (locked) Of very many it is not worth to know which are the host's, too. */
+void forget_pieces(struct memory_extent *e);
 
 /* (locked) Of start..end it has nothing any more but what is dirty there. */
 void clear_clean(struct memory_extent *e, uint64_t start, uint64_t end);
@@ -661,15 +695,17 @@ int extent_flush(struct memory *m, struct memory_extent *e);
 void dirty_thin_out(struct memory *m, struct memory_buffer *b);
 /*
  * (locked, for a while not) Of start..end, with what lies between lost ones that have a map; the device of the
- * oldest extent that has any.
+ * oldest extent that has any, and how many copies bring them to the host.  Of many pieces about.
  */
-uint64_t dirty_bytes(const struct memory_buffer *b, uint64_t start, uint64_t end,
-		     uint32_t *device);
+uint64_t dirty_bytes(const struct memory_buffer *b, uint64_t start, uint64_t end, uint32_t *device,
+		     uint64_t *copies);
 /* (locked) Whether any of start..end is, or was where it is lost. */
 bool is_dirty(const struct memory_buffer *b, uint64_t start, uint64_t end);
-/* start..end, wherever it is dirty.  @lost: they are needed; else without what nobody has. */
-int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end,
-		 bool lost);
+/* start..end, wherever it is dirty.  @lost: they are needed; else without what nobody has.  @until: or NULL */
+int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end, bool lost,
+		 const struct memory_until *until);
+/* -ECANCELED or -ETIMEDOUT, if it is over; 0: it is not, or @until is NULL. */
+int memory_until_over(const struct memory_until *until);
 
 /* foresee.c (locked): more of the device is used now, or less, and not for others to come. */
 void foresee_room(struct memory *m, struct memory_device *d);
@@ -708,6 +744,11 @@ void rate_learn(struct rate *r, uint64_t bytes, uint64_t ns);
 static inline double rate_ns(const struct rate *r, uint64_t bytes)
 {
 	return r->latency_ns + r->ns_per_byte * (double)bytes;
+}
+
+static inline double rate_copies_ns(const struct rate *r, uint64_t bytes, uint64_t copies)
+{
+	return (double)copies * r->latency_ns + r->ns_per_byte * (double)bytes;
 }
 
 #endif /* ARAXD_MEMORY_INTERNAL_H */

@@ -62,6 +62,27 @@ void intervals_trim(struct intervals *s)
 		resize(s, size);
 }
 
+void intervals_fit(struct intervals *s, uint32_t most)
+{
+	struct interval *v = NULL;
+
+	if (s->size <= most || s->size <= LEAST || s->nr > s->size / 2)
+		return;
+	/*
+	 * Elsewhere, and of the very size: where it was, little would be left at the begin of a hole that is
+	 * not large enough for the next array of so many.
+	 */
+	if (s->nr) {
+		v = malloc(s->nr * sizeof(*v));
+		if (!v)
+			return;
+		memcpy(v, s->v, s->nr * sizeof(*v));
+	}
+	free(s->v);
+	s->v = v;
+	s->size = s->nr;
+}
+
 void intervals_copy(struct intervals *s, const struct intervals *from)
 {
 	s->nr = 0;
@@ -308,6 +329,13 @@ bool intervals_gap(const struct intervals *s, uint64_t start, uint64_t end, uint
 	return true;
 }
 
+uint32_t intervals_between(const struct intervals *s, uint64_t start, uint64_t end)
+{
+	const uint32_t first = find(s, start), last = start < end ? find(s, end) : first;
+
+	return last - first + (start < end && last < s->nr && s->v[last].start < end);
+}
+
 uint64_t intervals_bytes(const struct intervals *s)
 {
 	uint64_t sum = 0;
@@ -409,16 +437,43 @@ void intervals_coarsen(struct intervals *s, uint64_t grain, uint64_t last)
 	}
 }
 
-int intervals_clear_old(struct intervals *s, uint64_t start, uint64_t end, uint64_t born)
+int intervals_clear_old(struct intervals *s, const struct intervals *less, uint64_t born)
 {
-	uint64_t from, to, since;
+	uint32_t first, at, end, to, more = 0, i;
 
-	for (; intervals_first(s, start, end, &from, &to, &since); start = to) {
-		if (since > born)
-			continue;
-		if (cuts(s, from, to) && !room(s))
-			return -ENOMEM;
-		intervals_clear(s, from, to);
+	if (!less->nr)
+		return 0;
+	for (i = 0; i < less->nr; i++)
+		more += cuts(s, less->v[i].start, less->v[i].end);
+	if (more && !intervals_room(s, more))
+		return -ENOMEM;
+	/* What comes of each is written where those before it were, and there is room for what is cut. */
+	first = find(s, less->v[0].start);
+	to = first;
+	at = first + more;
+	end = s->nr + more;
+	if (first < s->nr)
+		memmove(&s->v[at], &s->v[first], (s->nr - first) * sizeof(*s->v));
+	for (i = 0; at < end && i < less->nr; at++) {
+		struct interval v = s->v[at], before = v;
+
+		while (i < less->nr && less->v[i].end <= v.start)
+			i++;
+		for (; v.born <= born && i < less->nr && less->v[i].start < v.end; i++) {
+			before.start = v.start;
+			before.end = less->v[i].start;
+			if (before.start < before.end)
+				s->v[to++] = before;
+			v.start = less->v[i].end;
+			/* It may go on into the next one. */
+			if (v.start >= v.end)
+				break;
+		}
+		if (v.start < v.end)
+			s->v[to++] = v;
 	}
+	if (at < end)
+		memmove(&s->v[to], &s->v[at], (end - at) * sizeof(*s->v));
+	s->nr = to + (end - at);
 	return 0;
 }

@@ -57,8 +57,8 @@ bool intervals_room(struct intervals *s, uint32_t more);
  */
 bool intervals_first(const struct intervals *s, uint64_t start, uint64_t end,
 		     uint64_t *from, uint64_t *to, uint64_t *born);
-/* Those of them that were born by @born lose it.  -ENOMEM: not all of them; the others keep it whole. */
-int intervals_clear_old(struct intervals *s, uint64_t start, uint64_t end, uint64_t born);
+/* What of @less was born by @born loses it, in one walk.  -ENOMEM: nothing does. */
+int intervals_clear_old(struct intervals *s, const struct intervals *less, uint64_t born);
 
 /* So many more there are, at most, once that property is taken from rows as of _clear_rows(). */
 uint32_t intervals_cuts(const struct intervals *s, uint64_t start, uint64_t bytes, uint64_t stride,
@@ -73,8 +73,9 @@ bool intervals_add(struct intervals *s, const struct intervals *more);
  */
 void intervals_coarsen(struct intervals *s, uint64_t grain, uint64_t last);
 
-/* Room that none needs is given back. */
+/* Room that none needs is given back; of more than @most, where that is half of it. */
 void intervals_trim(struct intervals *s);
+void intervals_fit(struct intervals *s, uint32_t most);
 
 /* The same as @from.  Without memory for it: none. */
 void intervals_copy(struct intervals *s, const struct intervals *from);
@@ -95,6 +96,8 @@ void intervals_renew(struct intervals *s, uint64_t start, uint64_t end, uint64_t
 bool intervals_gap(const struct intervals *s, uint64_t start, uint64_t end, uint64_t seq,
 		   uint64_t born, uint64_t *gap_start, uint64_t *gap_end);
 
+/* Those that have bytes of start..end. */
+uint32_t intervals_between(const struct intervals *s, uint64_t start, uint64_t end);
 /* Bytes that have the property, whatever until and born say. */
 uint64_t intervals_bytes(const struct intervals *s);
 

@@ -22,19 +22,19 @@
 #include "daemon/memory/internal.h"
 
 /* An interval is 32 bytes, and an array of them may be twice as large as it has to be. */
-#define BYTES_A_PIECE	256u
-#define MIN_PIECES	16u
-#define MAX_PIECES	(1u << 13)
+#define LOST_BYTES_A_PIECE	256u
+#define LOST_MIN_PIECES		16u
+#define LOST_MAX_PIECES		(1u << 13)
 /* The bits of a buffer of so many bytes take as much as that many pieces. */
-#define MAX_MAPPED	((uint64_t)MAX_PIECES * BYTES_A_PIECE)
+#define MAX_MAPPED	((uint64_t)LOST_MAX_PIECES * LOST_BYTES_A_PIECE)
 
 uint32_t lost_most(const struct memory_buffer *b)
 {
-	uint64_t nr = b->bytes / BYTES_A_PIECE;
+	uint64_t nr = b->bytes / LOST_BYTES_A_PIECE;
 
-	if (nr > MAX_PIECES)
-		return MAX_PIECES;
-	return nr > MIN_PIECES ? (uint32_t)nr : MIN_PIECES;
+	if (nr > LOST_MAX_PIECES)
+		return LOST_MAX_PIECES;
+	return nr > LOST_MIN_PIECES ? (uint32_t)nr : LOST_MIN_PIECES;
 }
 
 bool lost_reserve(struct memory_buffer *b, uint32_t device)

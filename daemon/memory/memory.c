@@ -54,7 +54,6 @@ int memory_create(uint32_t nr_devices, struct memory **out)
 	pthread_cond_init(&m->settled, &cond);
 	pthread_condattr_destroy(&cond);
 	m->nr_devices = nr_devices;
-	m->many_dirty = MANY_DIRTY;
 	if (getrandom(&m->random, sizeof(m->random), GRND_NONBLOCK) < 0)
 		m->random = (uint64_t)(uintptr_t)m ^ memory_now_ns();
 	m->weights = ~m->random;
@@ -313,8 +312,11 @@ static void forget_hull(const struct memory_buffer *b, uint64_t start, uint64_t 
 	const struct look l = look_bytes(b, start, end);
 	struct memory_extent *e;
 
-	for (e = look_first(&l); e; e = look_next(&l, e))
+	for (e = look_first(&l); e; e = look_next(&l, e)) {
 		clear_clean(e, start, end);
+		if (!e->pins)
+			forget_pieces(e);
+	}
 }
 
 static void host_ended(struct memory *m, struct memory_buffer *b, const struct memory_range *r,
@@ -399,15 +401,16 @@ static double bring_ns(const struct memory *m, uint32_t device, const struct mem
 		       uint64_t bytes)
 {
 	const struct memory_device *d = &m->devices[device];
-	uint64_t dirty = 0;
+	uint64_t dirty = 0, copies = 0;
 	uint32_t where = 0;
 
 	if (r->buffer && r->buffer->lazy)
-		dirty = dirty_bytes(r->buffer, r->offset, memory_range_end(r), &where);
+		dirty = dirty_bytes(r->buffer, r->offset, memory_range_end(r), &where, &copies);
 	if (!dirty || where == device)
 		return rate_ns(&d->in, bytes);
 	if (!are_peers(m, device, where))
-		return rate_ns(&d->in, bytes) + rate_ns(&m->devices[where].out, dirty);
+		return rate_ns(&d->in, bytes) +
+		       rate_copies_ns(&m->devices[where].out, dirty, copies);
 	if (dirty >= bytes)
 		return rate_ns(&d->direct[where], bytes);
 	return rate_ns(&d->direct[where], dirty) + rate_ns(&d->in, bytes - dirty);
@@ -524,6 +527,7 @@ uint64_t memory_resident(struct memory *m, uint32_t device, const struct memory_
 
 bool memory_holds(struct memory *m, uint32_t device, const struct memory_range *r, uint64_t seq)
 {
+	uint64_t copies;
 	uint32_t where;
 	bool yes;
 
@@ -533,7 +537,8 @@ bool memory_holds(struct memory *m, uint32_t device, const struct memory_range *
 	memory_lock(m);
 	if (device == MEMORY_HOST)
 		yes = !r->buffer->lazy ||
-		      !dirty_bytes(r->buffer, r->offset, memory_range_end(r), &where);
+		      !dirty_bytes(r->buffer, r->offset, memory_range_end(r), &where,
+				      &copies);
 	else
 		yes = !missing(m, device, r, seq);
 	pthread_mutex_unlock(&m->lock);

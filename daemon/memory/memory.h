@@ -54,6 +54,13 @@
  *   next, are found in O(log n): what a call takes grows with its rows and the extents that have
  *   bytes of them.  Who has much to do lets others go on in between.
  *
+ *   What is known of an extent, piece by piece, takes no more than a quarter of its bytes, or some
+ *   hundred bytes.  Pieces that lie close go to the host by one copy of up to 1 MiB, through memory
+ *   of araxd's own; but each by itself from a device that copies to the buffer's own pages alone.
+ *   So what it takes to have an extent at the host grows with its bytes, not with its pieces: of
+ *   those far apart there is one for each 16 KiB at most.  Who is canceled, or late, waits for no
+ *   more than the copy under way, and for whoever else is bringing the same buffer to the host.
+ *
  * THREADS
  *
  *   Any, one call at a time for one task.  memory_buffer_gone(): no task uses
@@ -106,6 +113,7 @@ struct memory_ops {
  * @trust:	memory_trust() of the task's context
  * @address:	out: of its first byte on the device
  * @moved:	out, added to: bytes copied between host and device for it
+ * @tenant:	of memory_will_use(): its task's; else the manager's
  * @extent ... @pays: the manager's, who reads them from memory_enter() to memory_settle(): the
  *		range stays in its place
  */
@@ -146,7 +154,7 @@ struct memory_owner {
 };
 
 /**
- * struct memory_until - how long a task waits for room, or at a gate before it (dispatch/gate.h)
+ * struct memory_until - how long a task waits for room and its data, or at a gate before (dispatch/gate.h)
  * @deadline_ns: CLOCK_MONOTONIC; 0: for as long as it takes
  * @canceled:	atomic: no longer, see memory_cancel()
  * @waits:	out, atomic: it does
@@ -224,11 +232,11 @@ bool memory_is_lazy(const struct memory_buffer *b);
  */
 int memory_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
 		 uint32_t nr, uint64_t seq, struct memory_owner owner);
-/* The same, but -ETIMEDOUT or -ECANCELED instead of waiting for room beyond @until. */
+/* The same, but -ETIMEDOUT or -ECANCELED instead of waiting for room, or copying more, beyond @until. */
 int memory_enter_until(struct memory *m, uint32_t device, uint32_t lane,
 		       struct memory_range *ranges, uint32_t nr, uint64_t seq,
 		       struct memory_owner owner, struct memory_until *until);
-/* Any thread: who waits for room on @device until then waits no more, nor will. */
+/* Any thread: who waits for room on @device until then waits no more, nor will, nor has it more copied. */
 void memory_cancel(struct memory *m, uint32_t device, struct memory_until *until);
 /*
  * The same for a thread that has other tasks between memory_enter() and memory_leave(): -EAGAIN
@@ -389,7 +397,10 @@ void memory_has_used(struct memory *m, const struct memory_range *ranges, uint32
 		     uint64_t seq);
 /* Of no task is anything known any more. */
 void memory_forget_uses(struct memory *m);
-/* Uses known of: how many there can be at most, of all buffers together. */
+/*
+ * Uses known of: how many there can be at most, of all buffers together; of one tenant (@tenant of the
+ * first one's range of a buffer) a quarter.
+ */
 #define MEMORY_MAX_USES	(1u << 16)
 
 /*

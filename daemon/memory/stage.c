@@ -14,12 +14,11 @@
 #define WORTH_REGISTERING	(64u << 10)
 #define MANY_COPIES		8
 
-int extent_copy(struct memory *m, const struct memory_extent *e, uint32_t lane, bool in,
+static int copy(struct memory *m, const struct memory_extent *e, uint32_t lane, bool in, void *host,
 		uint64_t start, uint64_t end)
 {
 	struct memory_device *d = &m->devices[e->device];
 	uint64_t address = e->address + (start - e->start), began = memory_now_ns(), ns;
-	uint8_t *host = e->buffer->host + start;
 	int err;
 
 	if (in)
@@ -36,6 +35,27 @@ int extent_copy(struct memory *m, const struct memory_extent *e, uint32_t lane, 
 	*(in ? &d->stats.copied_in : &d->stats.copied_out) += end - start;
 	pthread_mutex_unlock(&m->lock);
 	return 0;
+}
+
+int extent_copy(struct memory *m, const struct memory_extent *e, uint32_t lane, bool in,
+		uint64_t start, uint64_t end)
+{
+	return copy(m, e, lane, in, e->buffer->host + start, start, end);
+}
+
+int extent_copy_out(struct memory *m, const struct memory_extent *e, void *to, uint64_t start,
+		    uint64_t end)
+{
+	return copy(m, e, 0, false, to, start, end);
+}
+
+int memory_until_over(const struct memory_until *until)
+{
+	if (!until)
+		return 0;
+	if (__atomic_load_n(&until->canceled, __ATOMIC_RELAXED))
+		return -ECANCELED;
+	return until->deadline_ns && memory_now_ns() >= until->deadline_ns ? -ETIMEDOUT : 0;
 }
 
 /*
@@ -183,7 +203,7 @@ static int bring(struct memory *m, struct memory_extent *e, const struct bringin
 	if (copy_peer(m, e, b, start, end))
 		return 0;
 	/* Who only writes there makes good what was lost. */
-	err = buffer_flush(m, e->buffer, start, *end, b->input);
+	err = buffer_flush(m, e->buffer, start, *end, b->input, b->over);
 	return err ? err : extent_copy(m, e, b->lane, true, start, *end);
 }
 
@@ -263,6 +283,13 @@ int load_piece(struct memory *m, struct memory_range *r, struct bringing *b, uin
 	pthread_mutex_unlock(&m->lock);
 	if (!gap || err)
 		return err;
+	err = memory_until_over(b->over);
+	if (err) {
+		memory_lock(m);
+		end_piece(m, e, b);
+		pthread_mutex_unlock(&m->lock);
+		return err;
+	}
 	if (b->ahead)
 		err = copy_ahead(m, e, b, gap_start, gap_end);
 	else
@@ -411,7 +438,7 @@ static int enter(struct memory *m, uint32_t device, uint32_t lane, struct memory
 		 struct memory_until *until, bool behind, uint64_t most_ns)
 {
 	struct bringing b = {
-		.lane = lane, .seq = seq, .until = FOREVER, .patient = until,
+		.lane = lane, .seq = seq, .until = FOREVER, .patient = until, .over = until,
 		.own = behind ? ranges : NULL, .nr_own = behind ? nr : 0,
 	};
 	struct refunds refunds;
@@ -501,6 +528,11 @@ int memory_leave(struct memory *m, uint32_t device, uint32_t lane, struct memory
 		ranges[i].left = true;
 		if (!(ranges[i].access & ARAX_OUT))
 			continue;
+		/* What was left as it was at work there may be brought now. */
+		if (ranges[i].buffer->lazy && ranges[i].extent->too_many) {
+			ranges[i].extent->too_many = 0;
+			extent_dirtied(ranges[i].extent);
+		}
 		if ((result == -ENODEV || result == -ECANCELED) && ranges[i].buffer->lazy) {
 			lost(m, &ranges[i], device);
 			continue;

@@ -146,7 +146,7 @@ static struct {
 	uint32_t readers[MAX_DEVICES];	/* of a device's pool: bits */
 	int direct;			/* copies between two devices that did not go through the host */
 	struct control *control;
-	struct { void *page; const struct context *context; } hosts[64];
+	struct { void *page; uint64_t bytes; const struct context *context; } hosts[64];
 } gpu = {
 	.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER,
 	.next_address = FIRST_ADDRESS, .control = &own,
@@ -541,6 +541,7 @@ EXPORT ERROR AS(cuMemHostRegister_v2, hipHostRegister)(void *p, size_t bytes, un
 	if (free_slot < 0)
 		return end(NO_MEMORY);
 	gpu.hosts[free_slot].page = p;
+	gpu.hosts[free_slot].bytes = bytes;
 	gpu.hosts[free_slot].context = current;
 	add(&gpu.control->registered, 1);
 	return end(OK);
@@ -757,6 +758,27 @@ static bool meet(const struct part *a, const struct part *b)
 	       a->address < b->address + b->bytes && b->address < a->address + a->bytes;
 }
 
+/*
+ * (locked) A copy out of pieces with what lies between them, which tasks may be writing: whoever makes it
+ * has no use for that.  Never to pages that are registered, which are a program's.
+ */
+static bool is_gathered(const struct op *o)
+{
+	for (int i = 0; o->what == COPY_OUT && i < 64; i++) {
+		const uint64_t page = (uint64_t)(uintptr_t)gpu.hosts[i].page;
+
+		if (page && o->to >= page && o->to - page < gpu.hosts[i].bytes)
+			return false;
+	}
+	return o->what == COPY_OUT;
+}
+
+/* (locked) One reads what it has no use for, beside a kernel. */
+static bool may_meet(const struct op *one, const struct op *other)
+{
+	return (is_gathered(one) && other->what == LAUNCH) || (is_gathered(other) && one->what == LAUNCH);
+}
+
 /* (locked) Whatever takes how long: nothing of another stream's may be in its way. */
 static void check_alone(const struct stream *s, const struct op *o)
 {
@@ -764,7 +786,7 @@ static void check_alone(const struct stream *s, const struct op *o)
 	uint32_t n = parts_of(o, mine);
 
 	for (const struct stream *t = s->context->streams; t; t = t->next) {
-		uint32_t k = t != s && t->op ? parts_of(t->op, theirs) : 0;
+		uint32_t k = t != s && t->op && !may_meet(o, t->op) ? parts_of(t->op, theirs) : 0;
 
 		for (uint32_t i = 0; i < n * k; i++)
 			if (meet(&mine[i / k], &theirs[i % k])) {

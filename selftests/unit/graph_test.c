@@ -774,6 +774,58 @@ START_TEST(timeline_error_came_first)
 }
 END_TEST
 
+static bool is_parked(uint32_t slot)
+{
+	return graph_is_parked(graph_find(g, tag(slot)));
+}
+
+/* It, and whatever waits beside it in its context; not who is ready, nor other contexts'. */
+START_TEST(who_waits_for_a_timeline_is_parked)
+{
+	struct graph_done done;
+	struct entry *t;
+
+	for (int round = 0; round < 2; round++) {
+		t = task(1, 1, 0);
+		t->d.flags = ARAX_DISPATCH_BLOCKED;
+		add(t);
+		add(task(2, 1, 0));
+		add(task(3, 2, 0));
+		t = task(4, 3, 0);
+		t->d.context = 2;
+		add(t);
+		t = task(5, 3, 0);
+		t->d.context = 2;
+		add(t);
+		ck_assert(is_parked(1));
+		ck_assert(is_parked(2));
+		ck_assert(!is_parked(3));
+		ck_assert(!is_parked(4));
+		ck_assert(!is_parked(5));
+		ck_assert_int_eq(graph_unblock(g, tag(1), round ? -EPIPE : 0), 0);
+		/* However it ended. */
+		if (!round) {
+			ck_assert(!is_parked(1));
+			ck_assert(!is_parked(2));
+		}
+		graph_complete(g, pop(3), 0, NULL);
+		graph_complete(g, pop(4), 0, NULL);
+		if (!round)
+			graph_complete(g, pop(1), 0, NULL);
+		graph_complete(g, pop(5), 0, NULL);
+		if (!round)
+			graph_complete(g, pop(2), 0, NULL);
+		while (graph_pop_done(g, &done))
+			;
+	}
+	add(task(6, 4, 0));
+	add(task(7, 4, 0));
+	ck_assert(!is_parked(7));
+	graph_complete(g, pop(6), 0, NULL);
+	graph_complete(g, pop(7), 0, NULL);
+}
+END_TEST
+
 START_TEST(in_order_queues_are_not_related_by_ranges)
 {
 	struct entry *t = task(1, 1, 0);
@@ -1679,6 +1731,7 @@ int main(void)
 	tcase_add_test(example, a_refused_task_fails_who_comes_then);
 	tcase_add_test(example, timeline_error_ends_the_waiter);
 	tcase_add_test(example, timeline_error_came_first);
+	tcase_add_test(example, who_waits_for_a_timeline_is_parked);
 	tcase_add_test(example, in_order_queues_are_not_related_by_ranges);
 	tcase_add_test(example, ghosts_are_limited);
 	tcase_add_test(example, ghosts_with_many_ranges);

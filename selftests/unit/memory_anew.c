@@ -129,6 +129,7 @@ static void check_record(void)
 	const struct memory_extent *e = pair.buffer->lost;
 	uint64_t from, to, born, at, taken;
 	uint32_t where, nr = 0;
+	uint64_t copies;
 
 	ck_assert_int_eq(memory_check(pair.m), 0);
 	if (!e)
@@ -139,7 +140,7 @@ static void check_record(void)
 		nr += to - from;
 	}
 	ck_assert(!memchr(lost + at, true, bytes - at));
-	ck_assert_uint_ge(dirty_bytes(pair.buffer, 0, bytes, &where), nr);
+	ck_assert_uint_ge(dirty_bytes(pair.buffer, 0, bytes, &where, &copies), nr);
 	taken = e->dirty.size * sizeof(struct interval) + (e->map ? 8 * bits_words(bytes) : 0);
 	ck_assert_uint_le(taken, bytes / 8 + 512);
 	/* Bits end where what is lost does. */

@@ -135,6 +135,7 @@ START_TEST(many_rows_are_lost_without_memory)
 	struct memory_range r = pair_range(ARAX_OUT, 60, 40, 100, rows[_i / 2]);
 
 	pair_start(BYTES);
+	memory_many_dirty(pair.m, UINT32_MAX);
 	r.buffer = pair.buffer;
 	ck_assert_int_eq(run(0, _i % 2 ? r : pair_range(ARAX_OUT, 0, BYTES, 0, 1), 'a', 0), 0);
 	ck_assert_int_eq(run_without(0, r, 'h', -ENODEV), -ENODEV);

@@ -20,6 +20,7 @@ static uint8_t *wanted;
 static void start(void)
 {
 	pair_start(BYTES);
+	memory_many_dirty(pair.m, MANY_DIRTY);
 	wanted = calloc(1, BYTES);
 	ck_assert_ptr_nonnull(wanted);
 }
@@ -266,6 +267,247 @@ START_TEST(rows_within_a_piece_have_room)
 }
 END_TEST
 
+/* What an extent's bytes pay for: a quarter, or as little as is worth an array at all. */
+static void expect_little_is_known(uint64_t bytes)
+{
+	const struct look l = look_bytes(pair.buffer, 0, bytes);
+	struct memory_extent *e;
+
+	for (e = look_first(&l); e; e = look_next(&l, e)) {
+		uint64_t pieces = (uint64_t)e->valid.size + e->filled.size + e->dirty.size;
+
+		ck_assert_uint_le(pieces * sizeof(struct interval), 1024 + bytes / 4);
+	}
+}
+
+/*
+ * Pieces are araxd's memory, and nobody pays for it: of a small extent they are few, whatever was read or
+ * written there, or made stale by who wrote elsewhere.
+ */
+START_TEST(small_extents_have_few_pieces)
+{
+	static const uint64_t sizes[] = { 64, 4096, 64 << 10, 1 << 20 };
+	const uint64_t bytes = sizes[_i / 2];
+	const uint32_t rows = bytes / 4 < 2000 ? (uint32_t)bytes / 4 : 2000;
+	struct memory_range r[2], all = { .count = 1, .length = bytes, .access = ARAX_IN };
+	uint64_t seq = 1;
+
+	pair_start(bytes);
+	wanted = calloc(1, bytes);
+	if (_i % 2) {
+		memory_buffer_gone(pair.m, pair.buffer);
+		pair.buffer = memory_buffer_create(pair.m, pair.host, bytes);
+	}
+	for (uint32_t i = 0; i < 6; i++, seq++) {
+		const uint32_t device = i / 2 % 2;
+
+		/* To know all of it first makes one piece, to be cut into many. */
+		if (i == 4)
+			write_to(0, pair_range(ARAX_INOUT, 0, bytes, 0, 1), 'a', seq++);
+		r[0] = pair_range(ARAX_IN, 2 * (i % 2), 1, 4, rows);
+		r[1] = pair_range(ARAX_INOUT, 2 * (i % 2), 1, 4, rows);
+		ck_assert_int_eq(memory_enter(pair.m, device, 0, r, 2, seq, nobody), 0);
+		fill((uint8_t *)(uintptr_t)r[1].address, &r[1], 'b' + i);
+		fill(wanted + r[1].offset, &r[1], 'b' + i);
+		ck_assert_int_eq(memory_leave(pair.m, device, 0, r, 2, 0), 0);
+		memory_settle(pair.m, device, r, 2, seq);
+		expect_little_is_known(bytes);
+		ck_assert_int_eq(memory_check(pair.m), 0);
+	}
+	all.buffer = pair.buffer;
+	ck_assert_int_eq(memory_flush(pair.m, &all), 0);
+	ck_assert_int_eq(memcmp(pair.host, wanted, bytes), 0);
+	expect_little_is_known(bytes);
+	pair_finish();
+	free(wanted);
+}
+END_TEST
+
+/* Also those that were left where they are, as a task was at work on them, once it has left. */
+START_TEST(few_pieces_after_who_was_at_work)
+{
+	const uint64_t bytes = 4096;
+	struct memory_range one, other;
+
+	pair_start(bytes);
+	wanted = calloc(1, bytes);
+	one = pair_range(ARAX_OUT, 0, 1, 2, 64);
+	other = pair_range(ARAX_INOUT, 0, 1, 2, 64);
+	enter(0, &one, 1);
+	ck_assert_int_eq(memory_enter_behind(pair.m, 0, 0, &other, 1, 2, nobody, UINT64_MAX), 0);
+	fill((uint8_t *)(uintptr_t)one.address, &one, 'a');
+	fill(wanted, &one, 'a');
+	ck_assert_int_eq(leave(0, &one, 2, 0), 0);
+	ck_assert_uint_eq(dirty_on(0), 64);
+	ck_assert_int_eq(leave(0, &other, 2, 0), 0);
+	ck_assert_uint_eq(dirty_on(0), 0);
+	expect_little_is_known(bytes);
+	ck_assert_int_eq(memcmp(pair.host, wanted, bytes), 0);
+	pair_finish();
+	free(wanted);
+}
+END_TEST
+
+static uint32_t copies;
+static struct memory_until *stopped_at_first;	/* its deadline passes then, or it is canceled */
+static bool by_cancel;
+
+static int copy_out_counted(void *dev, uint32_t lane, void *to, uint64_t from, uint64_t bytes)
+{
+	copies++;
+	if (stopped_at_first && by_cancel)
+		memory_cancel(pair.m, 1, stopped_at_first);
+	else if (stopped_at_first)
+		stopped_at_first->deadline_ns = 1;
+	return fake_ops.copy_out(dev, lane, to, from, bytes);
+}
+
+/* @moves: it copies also to other memory than the buffer's own. */
+static void start_counted(bool moves)
+{
+	start();
+	copies = 0;
+	stopped_at_first = NULL;
+	pair.m->devices[0].ops.copy_out = copy_out_counted;
+	pair.m->devices[0].ops.moves = moves;
+}
+
+/* What lies between them is the host's: the device never had it, and has something else there. */
+START_TEST(close_pieces_go_by_one_copy)
+{
+	start_counted(true);
+	write_to(0, pair_range(ARAX_OUT, 4, 1, 4, 1000), 'a', 1);
+	write_to(0, pair_range(ARAX_OUT, MIB, 8, 4096, 200), 'b', 2);
+	ck_assert_uint_eq(copies, 0);
+	expect_all();
+	/* Of 1 MiB at most, and as many pieces as are gone through at once. */
+	ck_assert_uint_le(copies, 4);
+	/* Rows as well, and of them no more than they. */
+	copies = 0;
+	write_to(0, pair_range(ARAX_OUT, 0, 4, 4, 4), 'c', 3);
+	write_to(0, pair_range(ARAX_OUT, 0, 1, 8, 1000), 'd', 4);
+	struct memory_range r = pair_range(ARAX_IN, 0, 1, 16, 100);
+	ck_assert_int_eq(memory_flush(pair.m, &r), 0);
+	ck_assert_uint_le(copies, 1);
+	ck_assert_uint_eq(r.moved, 100);
+	ck_assert_int_eq(pair.host[16], 'd');
+	ck_assert_int_ne(pair.host[8], 'd');
+	expect_all();
+	finish();
+}
+END_TEST
+
+START_TEST(pieces_far_apart_go_by_themselves)
+{
+	start_counted(true);
+	write_to(0, pair_range(ARAX_OUT, 0, 8, 64 << 10, 20), 'a', 1);
+	expect_all();
+	ck_assert_uint_eq(copies, 20);
+	ck_assert_uint_eq(pair.m->devices[0].stats.copied_out, 160);
+	finish();
+}
+END_TEST
+
+/* It writes all that it is asked for, and where it is asked to. */
+START_TEST(a_device_of_the_buffers_own_pages)
+{
+	start_counted(false);
+	write_to(0, pair_range(ARAX_OUT, 0, 1, 4, 100), 'a', 1);
+	expect_all();
+	ck_assert_uint_eq(copies, 100);
+	finish();
+}
+END_TEST
+
+/* Whoever is canceled, or late, has not to wait for all of them. */
+START_TEST(nobody_waits_for_all_pieces)
+{
+	struct memory_range r;
+	struct memory_until until = { 0 };
+
+	start_counted(true);
+	write_to(0, pair_range(ARAX_OUT, 0, 8, 64 << 10, 20), 'a', 1);
+	stopped_at_first = &until;
+	by_cancel = _i;
+	r = pair_range(ARAX_IN, 0, BYTES, 0, 1);
+	ck_assert_int_eq(memory_enter_until(pair.m, 1, 0, &r, 1, 2, nobody, &until),
+			 _i ? -ECANCELED : -ETIMEDOUT);
+	ck_assert_uint_eq(copies, 1);
+	stopped_at_first = NULL;
+	expect_all();
+	ck_assert_uint_eq(copies, 20);
+	finish();
+}
+END_TEST
+
+/* What has been asked of many pieces is not looked for again, and of a part it is about what it is. */
+START_TEST(how_much_is_dirty)
+{
+	struct memory_range r = pair_range(ARAX_OUT, 0, 8, 256, 4096), part;
+	uint64_t ns, far;
+
+	start();
+	memory_set_rates(pair.m, 0, 1000, 0, 1000, 0);
+	r.buffer = pair.buffer;
+	write_to(0, r, 'a', 1);
+	ck_assert_uint_eq(memory_dirty(pair.m, &r, 1, &ns), 8 * 4096);
+	/* A copy for each. */
+	ck_assert_uint_eq(ns, 4096 * 1000);
+	part = pair_range(ARAX_IN, 0, 1000 * 256, 0, 1);
+	ck_assert_uint_eq(memory_dirty(pair.m, &part, 1, &ns), 8 * 1000);
+	ck_assert_uint_eq(ns, 1000 * 1000);
+	/* Where they go at once, few. */
+	pair.m->devices[0].ops.moves = true;
+	memory_dirty(pair.m, &r, 1, &ns);
+	ck_assert_uint_le(ns, 8 * 1000);
+	write_to(0, pair_range(ARAX_IN | ARAX_OUT, 0, BYTES, 0, 1), 'b', 2);
+	ck_assert_uint_eq(memory_dirty(pair.m, &r, 1, &far), BYTES / 2 - 248);
+	ck_assert_uint_eq(far, 1000);
+	expect_all();
+	ck_assert_uint_eq(memory_dirty(pair.m, &r, 1, &ns), 0);
+	finish();
+}
+END_TEST
+
+#define CELLS	200u
+
+/* As by the byte. */
+START_TEST(old_pieces_are_cleared_in_one_walk)
+{
+	for (unsigned int seed = 0; seed < 2000; seed++) {
+		uint8_t has[CELLS] = { 0 }, goes[CELLS] = { 0 };
+		struct intervals s = { 0 }, less = { 0 };
+
+		srand(seed);
+		for (uint32_t i = 0; i < 20; i++) {
+			uint32_t at = (uint32_t)rand() % CELLS, n = 1 + (uint32_t)rand() % 20;
+			uint32_t born = (uint32_t)rand() % 2;
+
+			n = at + n < CELLS ? n : CELLS - at;
+			ck_assert_int_eq(intervals_set(&s, at, at + n, FOREVER, born), 0);
+			memset(has + at, 1 + (int)born, n);
+			at = (uint32_t)rand() % CELLS;
+			n = 1 + (uint32_t)rand() % (seed % 3 ? 20 : 3);
+			n = at + n < CELLS ? n : CELLS - at;
+			ck_assert_int_eq(intervals_set(&less, at, at + n, FOREVER, 0), 0);
+			memset(goes + at, 1, n);
+		}
+		ck_assert_int_eq(intervals_clear_old(&s, &less, 0), 0);
+		for (uint32_t i = 0; i < CELLS; i++) {
+			uint64_t from, to, born;
+			bool any = intervals_first(&s, i, i + 1, &from, &to, &born);
+
+			ck_assert_int_eq(any, has[i] && !(goes[i] && has[i] == 1));
+			ck_assert(!any || born == has[i] - 1u);
+		}
+		for (uint32_t i = 1; i < s.nr; i++)
+			ck_assert_uint_le(s.v[i - 1].end, s.v[i].start);
+		intervals_destroy(&s);
+		intervals_destroy(&less);
+	}
+}
+END_TEST
+
 TCase *pieces_case(void)
 {
 	TCase *c = tcase_create("many pieces");
@@ -279,5 +521,13 @@ TCase *pieces_case(void)
 	tcase_add_test(c, what_is_being_written_stays);
 	tcase_add_test(c, what_is_lost_meanwhile_is_not_had);
 	tcase_add_test(c, rows_within_a_piece_have_room);
+	tcase_add_loop_test(c, small_extents_have_few_pieces, 0, 8);
+	tcase_add_test(c, few_pieces_after_who_was_at_work);
+	tcase_add_test(c, close_pieces_go_by_one_copy);
+	tcase_add_test(c, pieces_far_apart_go_by_themselves);
+	tcase_add_test(c, a_device_of_the_buffers_own_pages);
+	tcase_add_loop_test(c, nobody_waits_for_all_pieces, 0, 2);
+	tcase_add_test(c, how_much_is_dirty);
+	tcase_add_test(c, old_pieces_are_cleared_in_one_walk);
 	return c;
 }

@@ -573,6 +573,34 @@ static unsigned int who_went(void)
 	return copied_in(0) == before;
 }
 
+/* However many uses one tells of, another's are known as well; and his own again when they have been. */
+START_TEST(a_tenant_has_a_part_of_the_uses)
+{
+	struct memory_range r;
+
+	start(64 * KIB);
+	r = range(0, ARAX_IN, 0, BYTES);
+	for (uint32_t i = 0; i < MEMORY_MAX_USES; i++)
+		memory_will_use(m, &r, 1, 1 + i);
+	ck_assert_uint_lt(m->nr_uses, MEMORY_MAX_USES / 2);
+	for (uint32_t i = 1; i < 64 && m->nr_uses == MEMORY_MAX_USES / USER_PARTS; i++) {
+		r = range(1, ARAX_IN, 0, BYTES);
+		r.tenant = i;
+		memory_will_use(m, &r, 1, 1);
+	}
+	ck_assert_uint_eq(m->nr_uses, MEMORY_MAX_USES / USER_PARTS + 1);
+	memory_has_used(m, &r, 1, 1);
+	r = range(0, ARAX_IN, 0, BYTES);
+	memory_has_used(m, &r, 1, 1);
+	ck_assert_uint_eq(m->nr_uses, MEMORY_MAX_USES / USER_PARTS - 1);
+	memory_forget_uses(m);
+	ck_assert_uint_eq(m->nr_uses, 0);
+	for (uint32_t i = 0; i < USERS; i++)
+		ck_assert_uint_eq(m->uses_of[i], 0);
+	finish();
+}
+END_TEST
+
 START_TEST(who_is_needed_last_has_to_go)
 {
 	start(2 * BYTES);
@@ -1482,6 +1510,7 @@ START_TEST(rows_are_not_looked_at_for_long)
 	uint64_t steps;
 
 	start_lazy(64 * KIB);
+	memory_many_dirty(m, BYTES);
 	run(0, range(0, ARAX_INOUT, 0, BYTES), '1', 1, 1);
 	r = range(0, ARAX_IN, 0, 4);
 	r.stride = 16;
@@ -2397,7 +2426,8 @@ START_TEST(many_rows_of_lost_bytes)
 END_TEST
 
 #define ROWS	2048u
-#define WIDE	(16 * ROWS)
+#define STEP	2048u	/* large enough for as many pieces as there may be of any extent */
+#define WIDE	(STEP * ROWS)
 
 /*
  * Of a buffer that is written piece by piece nothing is known in the end but what has to be, and
@@ -2413,7 +2443,7 @@ START_TEST(too_many_pieces_are_forgotten)
 	start(16 * WIDE);
 	memset(wide, 'h', sizeof(wide));
 	for (unsigned int i = 0; i < WIDE; i++)
-		want[i] = i % 4 || i % 16 == 12 ? 'h' : 'x';
+		want[i] = i % STEP % 4 || i % STEP >= 12 ? 'h' : 'x';
 	all.buffer = memory_buffer_create(m, wide, WIDE);
 	if (lazy)
 		memory_buffer_lazy(all.buffer);
@@ -2427,11 +2457,11 @@ START_TEST(too_many_pieces_are_forgotten)
 		r.access = ARAX_INOUT;
 		r.offset = 4 * k;
 		r.length = 1;
-		r.stride = 16;
+		r.stride = STEP;
 		r.count = ROWS;
 		ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, k, nobody), 0);
 		for (unsigned int i = 0; i < ROWS; i++)
-			at(&r)[16 * i] = 'x';
+			at(&r)[STEP * i] = 'x';
 		ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
 		memory_settle(m, 0, &r, 1, 10);
 		ck_assert_int_eq(memory_check(m), 0);
@@ -2846,6 +2876,7 @@ int main(void)
 	/* Thousands of pieces, moved under TSan. */
 	c = tcase_create("pieces");
 	tcase_set_timeout(c, 60);
+	tcase_add_test(c, a_tenant_has_a_part_of_the_uses);
 	tcase_add_loop_test(c, too_many_pieces_are_forgotten, 0, 4);
 	tcase_add_test(c, many_pieces_are_found_quickly);
 	tcase_add_test(c, who_goes_is_found_quickly);
