@@ -4101,6 +4101,35 @@ START_TEST(watched_socket)
 }
 END_TEST
 
+#define READ_NS		500000u		/* less than it takes to tell so many */
+
+/* So is it that a message has been read, which here is answered by nothing. */
+START_TEST(watched_while_read)
+{
+	struct broker *b = (struct broker *)daemon_poller(d)->links[0];
+	struct arax_wait w = { .size = sizeof(w), .count = 1, .deadline_ns = UINT64_MAX };
+	struct pollfd p = { .events = POLLRDHUP };
+	int sets[SETS], copies[COPIES];
+	struct client one;
+
+	open_greedy(&one);
+	w.points[0].timeline = new_timeline(&one);
+	w.points[0].value = 1;
+	watch_much(one.fd, sets, copies);
+	patience_spend(&b->patience, GREEDY, b->patience.slowness * (PATIENCE_NS - READ_NS),
+		       monotonic_ns());
+	for (uint32_t i = 0; i < 100; i++)
+		client_send(&one, ARAX_NR_WAIT, &w, sizeof(w), NULL, 0);
+	p.fd = one.fd;
+	ck_assert_int_eq(poll(&p, 1, 10000), 1);
+	ck_assert_int_eq(p.revents & POLLRDHUP, POLLRDHUP);
+	client_close(&one);
+	greedy_is_refused();
+	close_fds(sets, SETS);
+	close_fds(copies, COPIES);
+}
+END_TEST
+
 static uint32_t urgent_queue(void)
 {
 	struct arax_queue_create a = {
@@ -4311,6 +4340,7 @@ int main(void)
 		tcase_add_test(few, armed_eventfds_are_their_users);
 		tcase_add_test(few, watched_eventfd);
 		tcase_add_test(few, watched_socket);
+		tcase_add_test(few, watched_while_read);
 		tcase_add_test(few, closed_with_messages_unread);
 		tcase_add_test(few, watched_doorbell);
 		tcase_add_test(few, memfd_mapped_often);
