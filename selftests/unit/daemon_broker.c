@@ -45,6 +45,10 @@
 #define SYS_cachestat	451
 #endif
 
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD	77
+#endif
+
 #define PAGE	4096u
 
 static struct bench_daemon *d;
@@ -4130,6 +4134,40 @@ START_TEST(watched_while_read)
 }
 END_TEST
 
+/* As where a process has many threads that have ended. */
+static atomic_bool is_slow_to_know;
+
+int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *size);
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *size);
+
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *size)
+{
+	uint64_t begin_ns = wake_thread_ns();
+
+	while (is_slow_to_know && name == SO_PEERPIDFD &&
+	       wake_beyond_usual(wake_thread_ns() - begin_ns) < 2 * READ_NS)
+		;
+	return __real_getsockopt(fd, level, name, value, size);
+}
+
+/* Whose process is slow to look at pays for that, before it has a connection. */
+START_TEST(who_is_slow_to_know)
+{
+	struct broker *b = (struct broker *)daemon_poller(d)->links[0];
+	struct client one;
+
+	patience_spend(&b->patience, GREEDY, b->patience.slowness * (PATIENCE_NS - READ_NS),
+		       monotonic_ns());
+	is_slow_to_know = true;
+	open_as(&one, GREEDY);
+	while (!patience_is_over(&b->patience, GREEDY, monotonic_ns()))
+		usleep(100);
+	is_slow_to_know = false;
+	client_close(&one);
+	greedy_is_refused();
+}
+END_TEST
+
 static uint32_t urgent_queue(void)
 {
 	struct arax_queue_create a = {
@@ -4341,6 +4379,7 @@ int main(void)
 		tcase_add_test(few, watched_eventfd);
 		tcase_add_test(few, watched_socket);
 		tcase_add_test(few, watched_while_read);
+		tcase_add_test(few, who_is_slow_to_know);
 		tcase_add_test(few, closed_with_messages_unread);
 		tcase_add_test(few, watched_doorbell);
 		tcase_add_test(few, memfd_mapped_often);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* araxd's small parts: identity, guard, mappings, host operations, work, role. */
 #include <check.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -13,6 +14,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -77,15 +79,15 @@ START_TEST(peers_are_who_connected)
 	int pair[2];
 
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-	ck_assert_int_eq(identity_peer(pair[0], &peer), 0);
+	ck_assert_int_eq(identity_peer(pair[0], NULL, NULL, &peer), 0);
 	ck_assert_int_eq(peer.pid, getpid());
 	no_peer = ENOPROTOOPT;
-	ck_assert_int_eq(identity_peer(pair[0], &peer), 0);
+	ck_assert_int_eq(identity_peer(pair[0], NULL, NULL, &peer), 0);
 	ck_assert_int_eq(peer.pid, getpid());
 	no_peer = EMFILE;
-	ck_assert_int_eq(identity_peer(pair[0], &peer), -EMFILE);
+	ck_assert_int_eq(identity_peer(pair[0], NULL, NULL, &peer), -EMFILE);
 	no_peer = EINVAL;
-	ck_assert_int_eq(identity_peer(pair[0], &peer), -ESRCH);
+	ck_assert_int_eq(identity_peer(pair[0], NULL, NULL, &peer), -ESRCH);
 	no_peer = 0;
 	close(pair[0]);
 	close(pair[1]);
@@ -190,7 +192,7 @@ START_TEST(cgroup_of_who_has_no_main_thread)
 	ck_assert_int_eq(write(p[1], "", 1), 1);
 	fd = accept(listener, NULL, NULL);
 	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(identity_peer(fd, &peer), 0);
+	ck_assert_int_eq(identity_peer(fd, NULL, NULL, &peer), 0);
 	kill(pid, SIGKILL);
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 	snprintf(path, sizeof(path), "%s/before", top);
@@ -204,6 +206,126 @@ START_TEST(cgroup_of_who_has_no_main_thread)
 	close(listener);
 	close(p[0]);
 	close(p[1]);
+}
+END_TEST
+
+static int parts_end[2], parts_made;
+
+static void *end_when_told(void *arg)
+{
+	char c;
+	ssize_t n = read(parts_end[0], &c, 1);
+
+	(void)n;
+	return NULL;
+}
+
+/* The last one is the one that lives. */
+static void connect_behind(uint32_t ended)
+{
+	pthread_attr_t small;
+	pthread_t thread;
+	uint32_t i;
+
+	close(parts_end[1]);
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 65536);
+	for (i = 0; i <= ended; i++)
+		if (pthread_create(&thread, &small, i < ended ? end_when_told : connect_when_told,
+				   NULL))
+			_exit(1);
+	if (write(parts_made, "", 1) == 1)
+		pthread_exit(NULL);
+	_exit(1);
+}
+
+/* How many threads a process has, and how many of them have ended; each is @traced from now on. */
+static uint32_t count_threads(pid_t pid, bool traced, uint32_t *ended)
+{
+	char path[64], name[96], state;
+	uint32_t threads = 0;
+	struct dirent *e;
+	DIR *dir;
+	FILE *f;
+
+	*ended = 0;
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	dir = opendir(path);
+	ck_assert_ptr_nonnull(dir);
+	while ((e = readdir(dir))) {
+		if (atoi(e->d_name) <= 0)
+			continue;
+		threads++;
+		/* The first of them stays anyhow, and may have ended by now. */
+		if (traced && atoi(e->d_name) != pid)
+			ck_assert_int_eq(ptrace(PTRACE_SEIZE, atoi(e->d_name), 0, 0), 0);
+		snprintf(name, sizeof(name), "%s/%d/stat", path, atoi(e->d_name));
+		f = fopen(name, "re");
+		*ended += f && fscanf(f, "%*d (%*[^)]) %c", &state) == 1 && state == 'Z';
+		if (f)
+			fclose(f);
+	}
+	closedir(dir);
+	return threads;
+}
+
+static int not_now(void *arg, const struct peer *peer)
+{
+	ck_assert_ptr_eq(arg, &parts_name);
+	ck_assert_int_gt(peer->pid, 0);
+	return -EACCES;
+}
+
+static const struct {
+	uint32_t ended;
+	int err;
+} behind[] = { { 10, 0 }, { 200, -ESRCH } };
+
+/* Those that have ended are looked at one by one: some, and none of who is not to be asked. */
+START_TEST(few_threads_are_asked)
+{
+	int made[2], go[2], fd, listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct peer peer;
+	uint32_t ended, n = behind[_i].ended;
+	pid_t pid;
+	char c;
+
+	parts_name.sun_family = AF_UNIX;
+	snprintf(parts_name.sun_path + 1, sizeof(parts_name.sun_path) - 1, "arax-behind-%d",
+		 (int)getpid());
+	ck_assert_int_eq(bind(listener, (struct sockaddr *)&parts_name, sizeof(parts_name)), 0);
+	ck_assert_int_eq(listen(listener, 1), 0);
+	ck_assert_int_eq(pipe(go), 0);
+	ck_assert_int_eq(pipe(made), 0);
+	ck_assert_int_eq(pipe(parts_end), 0);
+	parts_go = go[0];
+	parts_made = made[1];
+	pid = fork();
+	if (!pid)
+		connect_behind(n);
+	ck_assert_int_eq(read(made[0], &c, 1), 1);
+	ck_assert_uint_eq(count_threads(pid, true, &ended), n + 2);
+	close(parts_end[1]);
+	/* What has ended of it stays, as we don't wait for it. */
+	do {
+		usleep(1000);
+		ck_assert_uint_eq(count_threads(pid, false, &ended), n + 2);
+	} while (ended < n + 1);
+	ck_assert_int_eq(write(go[1], "", 1), 1);
+	fd = accept(listener, NULL, NULL);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(identity_peer(fd, not_now, &parts_name, &peer), -EACCES);
+	ck_assert_int_eq(identity_peer(fd, NULL, NULL, &peer), behind[_i].err);
+	kill(pid, SIGKILL);
+	while (waitpid(-1, NULL, __WALL) > 0)
+		;
+	close(fd);
+	close(listener);
+	close(go[0]);
+	close(go[1]);
+	close(made[0]);
+	close(made[1]);
+	close(parts_end[0]);
 }
 END_TEST
 
@@ -1843,6 +1965,7 @@ int main(void)
 	tcase_add_test(t, trace_is_its_owners);
 	tcase_add_test(t, peers_are_who_connected);
 	tcase_add_test(t, cgroup_of_who_has_no_main_thread);
+	tcase_add_loop_test(t, few_threads_are_asked, 0, 2);
 	tcase_add_test(t, holdings_are_parted);
 	tcase_add_test(t, what_came_unasked_counts);
 	tcase_add_test(t, what_is_given_back_later_makes_room_at_once);
