@@ -1170,6 +1170,66 @@ START_TEST(host_copies)
 }
 END_TEST
 
+#define PLACES	160u
+
+static uint32_t below(uint32_t n)
+{
+	return (uint32_t)rand() % n;
+}
+
+/* At any place, with as many rows as there are bytes for. */
+static struct arax_launch_range any_range(uint8_t *base, uint64_t bytes)
+{
+	struct arax_launch_range r = { .length = bytes, .count = 1 };
+	uint64_t all = bytes;
+
+	do {
+		r.count = 1 + below((uint32_t)bytes);
+	} while (bytes % r.count);
+	r.length = bytes / r.count;
+	if (r.count > 1) {
+		r.stride = (uint32_t)r.length + below(4);
+		all = (r.count - 1) * (uint64_t)r.stride + r.length;
+	}
+	r.data = base + below(PLACES - (uint32_t)all + 1);
+	return r;
+}
+
+static void gather(const struct arax_launch_range *r, uint8_t *to)
+{
+	for (uint32_t i = 0; i < r->count; i++, to += r->length)
+		memcpy(to, (uint8_t *)r->data + i * (uint64_t)r->stride, r->length);
+}
+
+static void scatter(const struct arax_launch_range *r, const uint8_t *from)
+{
+	for (uint32_t i = 0; i < r->count; i++, from += r->length)
+		memcpy((uint8_t *)r->data + i * (uint64_t)r->stride, from, r->length);
+}
+
+/* Whatever the rows of either: each byte is what it was at its source before. */
+START_TEST(host_copies_onto_its_source)
+{
+	struct arax_dispatch d = { .opcode = ARAX_OP_COPY };
+	uint8_t place[PLACES], before[PLACES], want[PLACES], bytes[PLACES];
+
+	for (uint32_t i = 0; i < PLACES; i++)
+		before[i] = (uint8_t)i;
+	for (uint32_t i = 0; i < 200000; i++) {
+		uint64_t n = 1 + below(PLACES / 5);
+		struct arax_launch_range r[2] = { any_range(place, n), any_range(place, n) };
+
+		memcpy(place, before, PLACES);
+		gather(&r[0], bytes);
+		scatter(&r[1], bytes);
+		memcpy(want, place, PLACES);
+		memcpy(place, before, PLACES);
+		ck_assert_int_eq(host_run(&d, r, NULL), 0);
+		ck_assert_mem_eq(place, want, PLACES);
+	}
+}
+END_TEST
+
 START_TEST(host_fills)
 {
 	uint32_t width;
@@ -1994,6 +2054,7 @@ int main(void)
 	tcase_add_test(t, guard_many);
 	tcase_add_test(t, mappings);
 	tcase_add_test(t, host_copies);
+	tcase_add_test(t, host_copies_onto_its_source);
 	tcase_add_test(t, host_fills);
 	tcase_add_test(t, host_fills_nothing_at_once);
 	tcase_add_test(t, host_services);
