@@ -860,8 +860,10 @@ int broker_create(const struct broker_params *params, struct broker **out)
 	clist_init(&b->conns);
 	for (i = 0; i < TOKEN_BUCKETS; i++)
 		clist_init(&b->tokens[i]);
-	for (i = 0; i < IDENT_BUCKETS; i++)
+	for (i = 0; i < IDENT_BUCKETS; i++) {
 		clist_init(&b->idents[i]);
+		clist_init(&b->files[i]);
+	}
 	pthread_mutex_init(&b->ident_lock, NULL);
 	pthread_mutex_init(&b->mend_lock, NULL);
 	pthread_cond_init(&b->mended, NULL);

@@ -4005,6 +4005,47 @@ START_TEST(memfd_mapped_often)
 }
 END_TEST
 
+static int import(struct client *of, int fd, uint32_t *handle)
+{
+	struct arax_buffer_import a = { .size = sizeof(a), .type = ARAX_IMPORT_MEMFD, .fd = 0 };
+	int err = client_call(of, ARAX_NR_BUFFER_IMPORT, &a, sizeof(a), &fd, 1, NULL);
+
+	*handle = a.handle;
+	return err;
+}
+
+#define SAME_FILE_MAX	32u
+
+/* As it is unmapped each may be waited for, by all. */
+START_TEST(one_file_is_few_buffers)
+{
+	int fd = memfd_create("same", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct arax_handle h = { .size = sizeof(h) };
+	struct client one, two, other;
+	uint32_t handle;
+
+	ck_assert_int_eq(fallocate(fd, 0, 0, PAGE), 0);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	open_greedy(&one);
+	open_greedy(&two);
+	for (uint32_t i = 0; i < SAME_FILE_MAX; i++)
+		ck_assert_int_eq(import(i % 2 ? &one : &two, fd, &h.handle), 0);
+	ck_assert_int_eq(import(&two, fd, &handle), -EMLINK);
+	ck_assert_int_eq(CALL(&one, ARAX_NR_BUFFER_DESTROY, &h), 0);
+	ck_assert(comes_true(!import(&two, fd, &handle), 1000));
+	ck_assert_int_eq(import(&two, fd, &handle), -EMLINK);
+	/* But others have as many. */
+	open_as(&other, GREEDY + 1);
+	ck_assert_int_eq(client_init(&other, 4), 0);
+	for (uint32_t i = 0; i < SAME_FILE_MAX; i++)
+		ck_assert_int_eq(import(&other, fd, &handle), 0);
+	client_close(&one);
+	client_close(&two);
+	client_close(&other);
+	close(fd);
+}
+END_TEST
+
 /* Who has had too much of araxd's time is told so, and nobody else is. */
 static void greedy_is_refused(void)
 {
@@ -4383,6 +4424,7 @@ int main(void)
 		tcase_add_test(few, closed_with_messages_unread);
 		tcase_add_test(few, watched_doorbell);
 		tcase_add_test(few, memfd_mapped_often);
+		tcase_add_test(few, one_file_is_few_buffers);
 		tcase_add_test(t, root_is_more_than_a_uid);
 		tcase_add_test(few, places_are_left);
 		tcase_add_test(few, closed_contexts_make_room);
