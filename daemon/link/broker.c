@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "daemon/backends/device.h"
 #include "daemon/link/broker_impl.h"
 #include "daemon/link/wake.h"
 #include "daemon/log.h"
@@ -921,12 +922,28 @@ struct link *broker_link(struct broker *b)
 	return &b->link;
 }
 
+/* Another's driver may have the kernel touch a page, and take it for its device's end if it can't. */
+static bool is_processor(const struct arax_backend_info *i)
+{
+	return i->kind == ARAX_DEVICE_CPU || i->kind == ARAX_DEVICE_SIM ||
+	       (i->kind == ARAX_DEVICE_OPENCL && !i->gpu && !i->bus[0] && !i->memory);
+}
+
+static bool has_processors_alone(const struct poller *p)
+{
+	for (uint32_t i = 0; p && i < devices_count(p->devices); i++)
+		if (!is_processor(&devices_at(p->devices, i)->info))
+			return false;
+	return p;
+}
+
 int broker_start(struct broker *b)
 {
 	int err;
 
 	if (listen(b->listen_fd, 128))
 		return -errno;
+	b->cores_alone = has_processors_alone(b->link.poller);
 	listen_on(b, true);
 	err = -pthread_create(&b->thread, NULL, serve, b);
 	if (err)

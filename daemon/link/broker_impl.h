@@ -236,6 +236,7 @@ struct broker {
 	pthread_mutex_t ident_lock;
 	struct clist idents[IDENT_BUCKETS];
 	struct clist files[IDENT_BUCKETS];
+	bool cores_alone;	/* nothing but processors touches buffers: see holes.h */
 
 	/* The poller's. */
 	struct conn_set hot, warm, starved;

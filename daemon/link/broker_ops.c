@@ -16,6 +16,7 @@
 #include "daemon/link/memfd.h"
 #include "daemon/link/wake.h"
 #include "daemon/memory/guard.h"
+#include "daemon/memory/holes.h"
 #include "daemon/memory/hostmap.h"
 
 #define SEALS_OURS	(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -341,6 +342,9 @@ static int map_buffer(struct conn *c, struct core_buffer *buf, int fd, const str
 			     &bb->map.guard);
 	if (err)
 		goto unmap;
+	/* Else they are looked for while tasks run, see broker_mend.c. */
+	if (b->cores_alone)
+		holes_fault(bb->map.base, buf->bytes);
 	err = hostmap_add(&bb->map);
 	if (err)
 		goto unguard;

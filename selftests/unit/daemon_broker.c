@@ -49,6 +49,10 @@
 #define SO_PEERPIDFD	77
 #endif
 
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY	1
+#endif
+
 #define PAGE	4096u
 
 static struct bench_daemon *d;
@@ -1698,6 +1702,46 @@ START_TEST(who_punches_holes_keeps_nothing)
 	ck_assert(client_completion(&other, &done));
 	ck_assert_int_eq(done.result, 0);
 	client_close(&other);
+	close(fd);
+}
+END_TEST
+
+/* Where Linux lets us: else they are got for the task, and ours. */
+static bool may_know_of_holes(void)
+{
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+
+	close(fd);
+	return fd >= 0;
+}
+
+/* What a task would touch in a hole is no page that araxd gets: the context ends instead. */
+START_TEST(holes_bring_no_pages)
+{
+	struct arax_buffer_import a = { .size = sizeof(a), .type = ARAX_IMPORT_MEMFD, .fd = 0 };
+	int fd = memfd_create("holes", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct arax_completion done;
+	struct stat st;
+
+	if (!may_know_of_holes()) {
+		printf("skipped: no userfaultfd can be made here: %s\n", strerror(errno));
+		return;
+	}
+	ready(4);
+	ck_assert_int_eq(fallocate(fd, 0, 0, 16 * PAGE), 0);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_IMPORT, &a, sizeof(a), &fd, 1, NULL), 0);
+	client_fill(&c, client_queue(&c, 0), a.handle, 16 * PAGE, 1, 1);
+	ck_assert(client_completion(&c, &done));
+	ck_assert_int_eq(done.result, 0);
+	ck_assert_int_eq(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 4 * PAGE,
+				   4 * PAGE), 0);
+	client_fill(&c, client_queue(&c, 0), a.handle, 16 * PAGE, 1, 2);
+	ck_assert(comes_true(is_dead(&c), 1000));
+	ck_assert_uint_eq(is_dead(&c), EFAULT);
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	ck_assert_int_eq(st.st_blocks, 12 * PAGE / 512);
+	still_serves();
 	close(fd);
 }
 END_TEST
@@ -4374,6 +4418,7 @@ int main(void)
 	tcase_add_test(t, buffers_are_unmapped_aside);
 	tcase_add_test(t, rings_are_unmapped_aside);
 	tcase_add_test(t, who_punches_holes_keeps_nothing);
+	tcase_add_test(t, holes_bring_no_pages);
 	tcase_add_test(t, waits_end_by_deadline);
 	tcase_add_test(t, waits_are_limited);
 	tcase_add_test(t, waits_leave_places);
