@@ -32,7 +32,7 @@ ALL_TARGETS += $(B)/bin/araxd
 DAEMON_TEST_LIBS := $(ARAXD_LIBS) $(shell $(PKGCONF) --libs check 2>/dev/null)
 DAEMON_BROKER_SRCS := selftests/unit/daemon_broker.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
-DAEMON_BROKER_FLAGS := $(addprefix -Wl$(comma)--wrap=,holder_give sched_tenant_set clock_gettime core_wait_poll sendmsg accept4 \
+DAEMON_BROKER_FLAGS := $(addprefix -Wl$(comma)--wrap=,holder_give sched_tenant_set clock_gettime core_wait_poll sendmsg accept4 getsockopt \
 					pthread_create pthread_attr_setaffinity_np sched_getaffinity \
 					runner_stop runner_destroy)
 DAEMON_PARTS_SRCS  := selftests/unit/daemon_parts.c $(ARAXD_LIB_SRCS)

@@ -6,10 +6,13 @@
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "filelimit.h"
 #include "internal.h"
+
+#define SAME_FILE_WAIT_MS	120u	/* so long others of it may still be about to go */
 
 static void buffer_add(struct arax *ax, struct buffer *b, struct arax_buffer **out)
 {
@@ -112,6 +115,23 @@ static const char *wrong_memfd(int fd)
 	return NULL;
 }
 
+/* What was destroyed just now counts until the daemon has it unmapped, which takes a moment. */
+static int ask_to_import(struct arax *ax, struct arax_buffer_import *a, int fd)
+{
+	const struct arax_buffer_import given = *a;
+	int ret = context_call(ax, "importing a buffer", ARAX_NR_BUFFER_IMPORT, a);
+
+	for (unsigned int ms = 8; ret == -EMLINK && ms < SAME_FILE_WAIT_MS; ms *= 4) {
+		nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000l }, NULL);
+		*a = given;
+		ret = context_call(ax, "importing a buffer", ARAX_NR_BUFFER_IMPORT, a);
+	}
+	if (ret == -EMLINK)
+		error_set(ret, "importing descriptor %d: its user has that file in 32 buffers, which is the most: use one of them, or create one and share it by arax_buffer_export()",
+			  fd);
+	return ret;
+}
+
 static int import(struct arax *ax, struct arax_buffer_import *a, int fd, struct buffer **out)
 {
 	struct arax_handle h = { .size = sizeof(h) };
@@ -124,7 +144,7 @@ static int import(struct arax *ax, struct arax_buffer_import *a, int fd, struct 
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return error_set(-ENOMEM, "importing a buffer");
-	ret = context_call(ax, "importing a buffer", ARAX_NR_BUFFER_IMPORT, a);
+	ret = ask_to_import(ax, a, fd);
 	if (ret == -EINVAL && a->type == ARAX_IMPORT_MEMFD) {
 		wrong = wrong_memfd(fd);
 		if (wrong)

@@ -60,7 +60,7 @@ static void take_short(struct refused *f, const struct arax_task_short *t)
 	uint32_t i;
 
 	f->task = (struct arax_task){
-		.opcode = t->opcode, .queue = t->queue, .kernel = t->kernel,
+		.opcode = t->opcode, .flags = t->flags, .queue = t->queue, .kernel = t->kernel,
 		.grid = { t->grid, 1, 1 }, .block = { 1, 1, 1 },
 	};
 	f->nr_ranges = t->nr_ranges < 2 ? t->nr_ranges : 2;
@@ -168,7 +168,11 @@ static bool wrong_range(struct arax *ax, const struct refused *f, uint32_t i, co
 	}
 	if (f->result != -EINVAL)
 		return false;
-	if (!r->count)
+	/* A short entry has none: the kernel's are meant. */
+	if (!(f->task.flags & ARAX_TASK_SHORT) && (r->access < ARAX_IN || r->access > ARAX_INOUT))
+		snprintf(text, len, "range %u of %s has an access of %u: want ARAX_IN, ARAX_OUT or ARAX_INOUT",
+			 i, whose, r->access);
+	else if (!r->count)
 		snprintf(text, len, "range %u of %s has no rows: want a count of 1 at least", i, whose);
 	else if (r->count > 1 ? r->stride < r->length : r->stride)
 		snprintf(text, len, "range %u of %s: %u rows of %llu bytes with a stride of %u: want %s",
@@ -218,6 +222,45 @@ static bool wrong_launch(const struct refused *f, const struct arax_kernel *k, c
 	return true;
 }
 
+static bool is_like(const struct refused *f, uint32_t nr_ranges, const uint32_t *access)
+{
+	uint32_t i;
+
+	for (i = 0; i < nr_ranges && i < f->nr_ranges; i++)
+		if (f->ranges[i].access != access[i])
+			return false;
+	return f->nr_ranges == nr_ranges;
+}
+
+static bool wrong_copy(const struct refused *f, char *text, size_t len)
+{
+	static const uint32_t access[] = { ARAX_IN, ARAX_OUT };
+
+	if (!is_like(f, 2, access) || f->task.arg_len)
+		snprintf(text, len, "a copy takes two ranges, the first of them ARAX_IN and the second ARAX_OUT, and no arguments");
+	else if (bytes_of(&f->ranges[0]) != bytes_of(&f->ranges[1]))
+		snprintf(text, len, "a copy from %llu bytes to %llu: they have to be as many",
+			 bytes_of(&f->ranges[0]), bytes_of(&f->ranges[1]));
+	else
+		return false;
+	return true;
+}
+
+static bool wrong_fill(const struct refused *f, char *text, size_t len)
+{
+	static const uint32_t access[] = { ARAX_OUT };
+	uint32_t n = f->task.arg_len;
+
+	if (!is_like(f, 1, access) || !n || n > 16 || n & (n - 1))
+		snprintf(text, len, "a fill takes one range, ARAX_OUT, and as its arguments a pattern of 1, 2, 4, 8 or 16 bytes");
+	else if (f->ranges[0].length % n)
+		snprintf(text, len, "a fill of rows of %llu bytes, which is no multiple of its pattern's %u",
+			 f->ranges[0].length, n);
+	else
+		return false;
+	return true;
+}
+
 static bool wrong_rest(const struct refused *f, const struct arax_kernel *k, const char *whose,
 		       char *text, size_t len)
 {
@@ -227,16 +270,13 @@ static bool wrong_rest(const struct refused *f, const struct arax_kernel *k, con
 	case ARAX_OP_LAUNCH:
 		return wrong_launch(f, k, whose, text, len);
 	case ARAX_OP_COPY:
-		if (f->nr_ranges != 2 || bytes_of(&f->ranges[0]) == bytes_of(&f->ranges[1]))
-			return false;
-		snprintf(text, len, "a copy from %llu bytes to %llu: they have to be as many",
-			 bytes_of(&f->ranges[0]), bytes_of(&f->ranges[1]));
-		return true;
+		return wrong_copy(f, text, len);
 	case ARAX_OP_FILL:
-		if (f->nr_ranges != 1 || !t->arg_len || !(f->ranges[0].length % t->arg_len))
+		return wrong_fill(f, text, len);
+	case ARAX_OP_MARKER:
+		if (!t->arg_len)
 			return false;
-		snprintf(text, len, "a fill of rows of %llu bytes, which is no multiple of its pattern's %u",
-			 f->ranges[0].length, t->arg_len);
+		snprintf(text, len, "a marker takes no arguments, %u bytes given", t->arg_len);
 		return true;
 	}
 	return false;

@@ -42,7 +42,7 @@ static inline int check_launch(const struct arax_desc *d)
 		return wrong_signature(d);
 	access = k->sig.access;
 	for (wrong = 0; r < end; r++, access >>= 2)
-		wrong |= (r->access ^ access) & 3;
+		wrong |= r->access ^ (access & 3);
 	return unlikely(wrong | access) ? wrong_signature(d) : 0;
 }
 

@@ -25,8 +25,37 @@ static void advance(struct cursor *c, uint64_t n)
 	}
 }
 
-/* Both hold the same number of bytes; a copy onto itself may overlap. */
-static void copy(const struct arax_launch_range *in, const struct arax_launch_range *out)
+static struct cursor end_of(const struct arax_launch_range *r)
+{
+	return (struct cursor){ (uint8_t *)r->data + (r->count - 1) * (uint64_t)r->stride,
+				r->length, r };
+}
+
+static void retreat(struct cursor *c, uint64_t n)
+{
+	if (!c->at) {
+		c->at = c->r->length;
+		c->row -= c->r->stride;
+	}
+	c->at -= n;
+}
+
+static uint64_t before(const struct cursor *c)
+{
+	return c->at ? c->at : c->r->length;
+}
+
+static bool overlap(const struct arax_launch_range *in, const struct arax_launch_range *out)
+{
+	const struct cursor from = end_of(in), to = end_of(out);
+
+	return (uintptr_t)in->data < (uintptr_t)(to.row + to.at) &&
+	       (uintptr_t)out->data < (uintptr_t)(from.row + from.at);
+}
+
+/* @ahead: also what goes to where more may be to be read. */
+static void copy_on(const struct arax_launch_range *in, const struct arax_launch_range *out,
+		    bool ahead)
 {
 	struct cursor from = { in->data, 0, in }, to = { out->data, 0, out };
 	uint64_t left = in->length * in->count;
@@ -36,11 +65,45 @@ static void copy(const struct arax_launch_range *in, const struct arax_launch_ra
 
 		if (n > out->length - to.at)
 			n = out->length - to.at;
-		memmove(to.row + to.at, from.row + from.at, n);
+		if (ahead || (uintptr_t)(to.row + to.at) < (uintptr_t)(from.row + from.at))
+			memmove(to.row + to.at, from.row + from.at, n);
 		advance(&from, n);
 		advance(&to, n);
 		left -= n;
 	}
+}
+
+/* From the last byte on, what goes to behind where it was. */
+static void copy_back(const struct arax_launch_range *in, const struct arax_launch_range *out)
+{
+	struct cursor from = end_of(in), to = end_of(out);
+	uint64_t left = in->length * in->count;
+
+	while (left) {
+		uint64_t n = before(&from) < before(&to) ? before(&from) : before(&to);
+
+		retreat(&from, n);
+		retreat(&to, n);
+		if ((uintptr_t)(to.row + to.at) > (uintptr_t)(from.row + from.at))
+			memmove(to.row + to.at, from.row + from.at, n);
+		left -= n;
+	}
+}
+
+/*
+ * Both hold the same number of bytes, and may overlap: as if all had been read before any is
+ * written.  In either the bytes lie in the order in which they are counted.  So what goes on to
+ * later ones' places is safe from the last to the first, what goes back from the first to the last,
+ * and neither of the two writes where the other has yet to read.
+ */
+static void copy(const struct arax_launch_range *in, const struct arax_launch_range *out)
+{
+	if (!overlap(in, out)) {
+		copy_on(in, out, true);
+		return;
+	}
+	copy_on(in, out, false);
+	copy_back(in, out);
 }
 
 static void fill_row(uint8_t *p, uint64_t bytes, const uint8_t *pattern, uint32_t width)

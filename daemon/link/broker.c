@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "daemon/backends/device.h"
 #include "daemon/link/broker_impl.h"
 #include "daemon/link/wake.h"
 #include "daemon/log.h"
@@ -294,6 +295,31 @@ static void make_room(struct broker *b, int fd)
 	answers_make_room(&b->answers, fd, CONN_MAX_WAITS, CONN_MAX_PENDING - CONN_MAX_WAITS + 64);
 }
 
+static bool is_admin(const struct broker *b, const struct peer *peer)
+{
+	return peer->root || (b->own_admin && peer->uid == b->own_uid);
+}
+
+static int has_patience(void *arg, const struct peer *peer)
+{
+	struct broker *b = arg;
+
+	return !is_admin(b, peer) && patience_is_over(&b->patience, peer->uid, monotonic_ns()) ?
+	       -EACCES : 0;
+}
+
+/* It may take as long as whoever connects has made it. */
+static int identify(struct broker *b, int fd, struct peer *peer)
+{
+	uint64_t ns = wake_thread_ns();
+	int err = identity_peer(fd, has_patience, b, peer);
+
+	ns = wake_beyond_usual(wake_thread_ns() - ns);
+	if (peer->pid > 0)
+		broker_time_taken(b, peer->uid, is_admin(b, peer), ns);
+	return err;
+}
+
 static int conn_create(struct broker *b, int fd)
 {
 	struct epoll_event ev = { .events = EPOLLIN };
@@ -305,12 +331,10 @@ static int conn_create(struct broker *b, int fd)
 	int err;
 
 	close_idle(b, now);
-	err = identity_peer(fd, &peer);
+	err = identify(b, fd, &peer);
 	if (err)
 		return err;
-	admin = peer.root || (b->own_admin && peer.uid == b->own_uid);
-	if (!admin && patience_is_over(&b->patience, peer.uid, now))
-		return -EACCES;
+	admin = is_admin(b, &peer);
 	if (!admin && closer_state(b->closer, peer.uid) == CLOSER_STUCK)
 		return -EDQUOT;
 	if (b->nr_conns >= places(b, admin))
@@ -387,9 +411,11 @@ static void say_limit(const struct broker *b, int err, char *text, size_t bytes)
 			 PER_UID_SPARE,
 			 (unsigned long long)b->config->limits.contexts + PER_UID_SPARE);
 	else if (err == -EACCES)
-		snprintf(text, bytes, "the time that a user's eventfds, sockets and memfds may take to write to and to map, and holes in its buffers others; it comes back in some seconds");
+		snprintf(text, bytes, "the time that a user's eventfds, sockets and memfds may take to write to and to map, its threads to look at, and holes in its buffers others; it comes back in some seconds");
 	else if (err == -EDQUOT)
 		snprintf(text, bytes, "that user's part of araxd's descriptors and mappings, those that it sent and that are still to be closed among them; fewer connections and buffers help");
+	else if (err == -ESRCH)
+		snprintf(text, bytes, "a process that lives, among whose 60 oldest threads is one that has not ended; where a debugger keeps those that have, it is to reap them");
 	else
 		snprintf(text, bytes, "none of users' connections");
 }
@@ -397,7 +423,7 @@ static void say_limit(const struct broker *b, int err, char *text, size_t bytes)
 static void complain_refused(struct broker *b, const struct ucred *peer, int err)
 {
 	uint64_t unsaid;
-	char limit[160];
+	char limit[200];
 
 	if (!complaints_say(&b->refused, peer->uid, monotonic_ns(), &unsaid))
 		return;
@@ -843,8 +869,10 @@ int broker_create(const struct broker_params *params, struct broker **out)
 	clist_init(&b->conns);
 	for (i = 0; i < TOKEN_BUCKETS; i++)
 		clist_init(&b->tokens[i]);
-	for (i = 0; i < IDENT_BUCKETS; i++)
+	for (i = 0; i < IDENT_BUCKETS; i++) {
 		clist_init(&b->idents[i]);
+		clist_init(&b->files[i]);
+	}
 	pthread_mutex_init(&b->ident_lock, NULL);
 	pthread_mutex_init(&b->mend_lock, NULL);
 	pthread_cond_init(&b->mended, NULL);
@@ -902,12 +930,28 @@ struct link *broker_link(struct broker *b)
 	return &b->link;
 }
 
+/* Another's driver may have the kernel touch a page, and take it for its device's end if it can't. */
+static bool is_processor(const struct arax_backend_info *i)
+{
+	return i->kind == ARAX_DEVICE_CPU || i->kind == ARAX_DEVICE_SIM ||
+	       (i->kind == ARAX_DEVICE_OPENCL && !i->gpu && !i->bus[0] && !i->memory);
+}
+
+static bool has_processors_alone(const struct poller *p)
+{
+	for (uint32_t i = 0; p && i < devices_count(p->devices); i++)
+		if (!is_processor(&devices_at(p->devices, i)->info))
+			return false;
+	return p;
+}
+
 int broker_start(struct broker *b)
 {
 	int err;
 
 	if (listen(b->listen_fd, 128))
 		return -errno;
+	b->cores_alone = has_processors_alone(b->link.poller);
 	listen_on(b, true);
 	err = -pthread_create(&b->thread, NULL, serve, b);
 	if (err)

@@ -79,6 +79,15 @@ static void take_control(struct msghdr *mh, struct request *r)
 	}
 }
 
+/* All who watch the other end are told when it is sent something, and when what it sent is read. */
+static void time_taken_since(struct conn *c, uint64_t thread_ns)
+{
+	uint64_t ns = wake_beyond_usual(wake_thread_ns() - thread_ns);
+
+	c->slow |= ns > 0;
+	broker_time_taken(c->broker, c->uid, c->admin, ns);
+}
+
 /* 1: a message; 0: none there; -EPIPE: the connection has ended; -EPROTO */
 static int receive(struct conn *c, struct request *r)
 {
@@ -94,14 +103,19 @@ static int receive(struct conn *c, struct request *r)
 		.msg_iov = iov, .msg_iovlen = 2,
 		.msg_control = &control, .msg_controllen = sizeof(control),
 	};
+	uint64_t ns;
 	ssize_t n;
+	int err;
 
 	r->nr_fds = 0;
 	r->sender = 0;
 	r->cut = r->kept = false;
+	ns = wake_thread_ns();
 	n = recvmsg(c->fd, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	err = errno;
+	time_taken_since(c, ns);
 	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -EPIPE;
+		return err == EAGAIN || err == EINTR ? 0 : -EPIPE;
 	take_control(&mh, r);
 	if (!n && !r->nr_fds)
 		return -EPIPE;
@@ -186,9 +200,7 @@ void conn_answer(struct conn *c, uint32_t nr, uint32_t id, int result, union cor
 	}
 	ns = wake_thread_ns();
 	sent = send_answer(c, &msg, &mh);
-	ns = wake_beyond_usual(wake_thread_ns() - ns);
-	c->slow |= ns > 0;
-	broker_time_taken(c->broker, c->uid, c->admin, ns);
+	time_taken_since(c, ns);
 	/* Who doesn't read his answers has lost his connection. */
 	if (!sent)
 		conn_close(c);
@@ -601,6 +613,13 @@ void conn_readable(struct conn *c, uint32_t most)
 	int got;
 
 	for (i = 0; i < most && !c->closing; i++) {
+		/* It is about to be closed, and one more may take as long as all that were. */
+		if (!c->admin &&
+		    patience_is_over(&c->broker->patience, c->uid, monotonic_ns())) {
+			__atomic_store_n(&c->broker->look, 1, __ATOMIC_RELEASE);
+			broker_kick(c->broker);
+			return;
+		}
 		/* What came before is still to be closed: that takes its time, or has no end. */
 		if ((!c->admin && closer_state(c->broker->closer, c->uid) != CLOSER_ROOM) ||
 		    is_short_of_fds(c)) {

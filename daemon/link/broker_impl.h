@@ -142,6 +142,7 @@ struct bbuf {
 	ino_t ino;
 	bool exported;
 	struct clist ident;	/* broker->idents[hash]; ident_lock */
+	struct clist same;	/* broker->files[hash], until it is unmapped; ident_lock */
 };
 
 /* A client's eventfd that a timeline signals. */
@@ -234,6 +235,8 @@ struct broker {
 	uint64_t key[2];		/* of both tables: see keyed() */
 	pthread_mutex_t ident_lock;
 	struct clist idents[IDENT_BUCKETS];
+	struct clist files[IDENT_BUCKETS];
+	bool cores_alone;	/* nothing but processors touches buffers: see holes.h */
 
 	/* The poller's. */
 	struct conn_set hot, warm, starved;

@@ -16,10 +16,12 @@
 #include "daemon/link/memfd.h"
 #include "daemon/link/wake.h"
 #include "daemon/memory/guard.h"
+#include "daemon/memory/holes.h"
 #include "daemon/memory/hostmap.h"
 
 #define SEALS_OURS	(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define SEALS_RING	(SEALS_OURS | F_SEAL_FUTURE_WRITE)
+#define SAME_FILE_MAX	32u	/* buffers that are one file, of a user; libarax names it */
 
 static struct broker *broker_of_client(struct core_client *c)
 {
@@ -243,9 +245,9 @@ static uint64_t keyed(const struct broker *b, uint64_t x, uint64_t y)
 	return (uint64_t)m ^ (uint64_t)(m >> 64);
 }
 
-static struct clist *bucket(struct broker *b, dev_t dev, ino_t ino)
+static uint32_t bucket(const struct broker *b, dev_t dev, ino_t ino)
 {
-	return &b->idents[keyed(b, ino, dev) % IDENT_BUCKETS];
+	return (uint32_t)(keyed(b, ino, dev) % IDENT_BUCKETS);
 }
 
 /* The buffer that was created of that memfd, if there is one. */
@@ -253,7 +255,7 @@ static struct bbuf *find_ident(struct broker *b, const struct stat *st)
 {
 	struct clist *pos, *tmp;
 
-	clist_for_each_safe(pos, tmp, bucket(b, st->st_dev, st->st_ino)) {
+	clist_for_each_safe(pos, tmp, &b->idents[bucket(b, st->st_dev, st->st_ino)]) {
 		struct bbuf *bb = clist_entry(pos, struct bbuf, ident);
 
 		if (bb->dev == st->st_dev && bb->ino == st->st_ino && !bb->buf->type)
@@ -276,6 +278,28 @@ static bool is_buffer(struct broker *b, const struct stat *st)
 	return is;
 }
 
+/*
+ * To unmap one piece waits for whoever has the file's mappings looked through, and all who map
+ * anything wait for that; so however often a user has a file mapped is how often it can be waited for.
+ * Those that are destroyed count until they are unmapped.
+ */
+static bool is_mapped_often(struct broker *b, const struct holder *holder, const struct stat *st)
+{
+	struct clist *pos, *tmp;
+	uint32_t n = 0;
+
+	if (holder_is_unlimited(holder))
+		return false;
+	pthread_mutex_lock(&b->ident_lock);
+	clist_for_each_safe(pos, tmp, &b->files[bucket(b, st->st_dev, st->st_ino)]) {
+		const struct bbuf *bb = clist_entry(pos, struct bbuf, same);
+
+		n += bb->dev == st->st_dev && bb->ino == st->st_ino && bb->holder == holder;
+	}
+	pthread_mutex_unlock(&b->ident_lock);
+	return n >= SAME_FILE_MAX;
+}
+
 /* What one has of ours. */
 #define BUFFER_FDS	1u
 #define BUFFER_MAPS	1u
@@ -283,10 +307,13 @@ static bool is_buffer(struct broker *b, const struct stat *st)
 static int map_buffer(struct conn *c, struct core_buffer *buf, int fd, const struct stat *st)
 {
 	struct broker *b = c->broker;
-	struct bbuf *bb = calloc(1, sizeof(*bb));
+	struct bbuf *bb;
 	uint64_t ns;
 	int err;
 
+	if (is_mapped_often(b, c->holder, st))
+		return -EMLINK;
+	bb = calloc(1, sizeof(*bb));
 	if (!bb)
 		return -ENOMEM;
 	err = holder_take(c->holder, BUFFER_FDS, BUFFER_MAPS);
@@ -316,6 +343,9 @@ static int map_buffer(struct conn *c, struct core_buffer *buf, int fd, const str
 			     &bb->map.guard);
 	if (err)
 		goto unmap;
+	/* Else they are looked for while tasks run, see broker_mend.c. */
+	if (b->cores_alone)
+		holes_fault(bb->map.base, buf->bytes);
 	err = hostmap_add(&bb->map);
 	if (err)
 		goto unguard;
@@ -323,7 +353,8 @@ static int map_buffer(struct conn *c, struct core_buffer *buf, int fd, const str
 	if (err)
 		goto forget;
 	pthread_mutex_lock(&b->ident_lock);
-	clist_add_tail(&bb->ident, bucket(b, bb->dev, bb->ino));
+	clist_add_tail(&bb->ident, &b->idents[bucket(b, bb->dev, bb->ino)]);
+	clist_add_tail(&bb->same, &b->files[bucket(b, bb->dev, bb->ino)]);
 	pthread_mutex_unlock(&b->ident_lock);
 	buf->link = bb;
 	return 0;
@@ -462,6 +493,9 @@ static void unmap(struct bbuf *bb)
 	guard_remove(bb->map.guard);
 	broker_time_taken(bb->broker, holder_uid(bb->holder), holder_is_unlimited(bb->holder),
 			  filemap_unmap(bb->map.base, bb->map.bytes));
+	pthread_mutex_lock(&bb->broker->ident_lock);
+	clist_del(&bb->same);
+	pthread_mutex_unlock(&bb->broker->ident_lock);
 	close(bb->map.fd);
 	core_buffer_free(bb->buf);
 	broker_has_given(bb->broker);

@@ -36,6 +36,7 @@
 
 #define CGROUP_TEXT_MAX	(1u << 20)
 #define TASK_EXITS	0x4u	/* PF_EXITING, as the kernel tells it in /proc/PID/stat */
+#define LISTED_BYTES	2048u	/* of a process's threads: some 64 with long numbers */
 
 struct identity {
 	bool mounted;
@@ -215,26 +216,47 @@ static bool exits(pid_t pid, pid_t tid)
 }
 
 /*
+ * Some of a process's threads, the oldest first.  Not by readdir(), which has the kernel make
+ * entries of a thousand before it gives the first.
+ */
+static ssize_t list_threads(pid_t pid, void *buf, size_t bytes)
+{
+	char path[32];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	n = getdents64(fd, buf, bytes);
+	if (n < 0)
+		n = errno == ENOENT ? -ESRCH : -errno;
+	close(fd);
+	return n;
+}
+
+/*
  * What the kernel does not move any more is a thread that exits, be it that of the process's
  * number, which stays as long as there are others: any that is alive knows.  It was when it was
- * read if it is afterwards.
+ * read if it is afterwards.  A debugger that reaps none can have thousands stay that have exited.
  */
 static int read_living_cgroup(pid_t pid, struct peer *peer)
 {
+	char buf[LISTED_BYTES] __attribute__((aligned(__alignof__(struct dirent64))));
 	int err = read_cgroup(pid, pid, peer);
-	struct dirent *e;
-	char path[32];
-	DIR *tasks;
+	const struct dirent64 *e;
+	ssize_t n, at;
 	pid_t tid;
 
 	if (err || !exits(pid, pid))
 		return err;
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	tasks = opendir(path);
-	if (!tasks)
-		return errno == ENOENT ? -ESRCH : -errno;
+	n = list_threads(pid, buf, sizeof(buf));
+	if (n < 0)
+		return (int)n;
 	err = -ESRCH;
-	while (err && (e = readdir(tasks))) {
+	for (at = 0; err && at < n; at += e->d_reclen) {
+		e = (const struct dirent64 *)(buf + at);
 		tid = (pid_t)atoi(e->d_name);
 		if (tid <= 0 || tid == pid)
 			continue;
@@ -242,7 +264,6 @@ static int read_living_cgroup(pid_t pid, struct peer *peer)
 		if (!err && exits(pid, tid))
 			err = -ESRCH;
 	}
-	closedir(tasks);
 	return err == -ENOENT ? -ESRCH : err;
 }
 
@@ -303,7 +324,7 @@ static int peer_pidfd(int fd, pid_t pid)
 	return pidfd < 0 ? -errno : pidfd;
 }
 
-int identity_peer(int fd, struct peer *peer)
+int identity_peer(int fd, identity_may *may, void *arg, struct peer *peer)
 {
 	struct ucred cred = { 0 };
 	socklen_t len = sizeof(cred);
@@ -325,11 +346,13 @@ int identity_peer(int fd, struct peer *peer)
 	snprintf(dir, sizeof(dir), "/proc/%d", (int)cred.pid);
 	err = stat(dir, &st) ? -ESRCH : 0;
 	if (!err)
+		err = read_root(cred.pid, peer);
+	if (!err && may)
+		err = may(arg, peer);
+	if (!err)
 		err = read_living_cgroup(cred.pid, peer);
 	if (!err)
 		err = read_comm(cred.pid, peer);
-	if (!err)
-		err = read_root(cred.pid, peer);
 	/* If it lives still, what was read by number was its own. */
 	if (!err && syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) && errno == ESRCH)
 		err = -ESRCH;

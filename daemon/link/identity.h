@@ -31,12 +31,16 @@ struct identity *identity_create(void);
 struct identity *identity_create_at(const char *mount, const char *root);
 void identity_destroy(struct identity *id);
 
+/* 0, or why it is not to be asked any more: of @peer all but comm and cgroup is known. */
+typedef int identity_may(void *arg, const struct peer *peer);
+
 /*
  * The process that connected @fd, in the cgroup of its main thread or, if that has
- * ended, of one that lives.  -ESRCH: it is gone, or another now has its number;
- * -ENAMETOOLONG: its cgroup can't be told.
+ * ended, of one that lives.  What it says of itself takes time, some of it as it likes: so @may, or
+ * NULL, is asked before.  -ESRCH: it is gone, another now has its number, or of its 60 oldest threads
+ * all have ended; -ENAMETOOLONG: its cgroup can't be told.
  */
-int identity_peer(int fd, struct peer *peer);
+int identity_peer(int fd, identity_may *may, void *arg, struct peer *peer);
 
 /*
  * The tenant of a cgroup's path and all above it; a reference is taken.  Where the

@@ -196,6 +196,37 @@ TEST(what_is_refused)
 	stack_close(&s);
 }
 
+/* What arax_copy() and others fill in themselves arax_submit() takes as it is. */
+TEST(what_is_filled_in_wrong)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *x = stack_buffer(&s, 4 * ITEMS);
+	struct arax_range r[2] = { arax_in(x), arax_in(x) };
+	struct arax_event e = { 0 };
+	struct args args = { 1, ITEMS };
+	struct arax_desc d = { .opcode = ARAX_OP_MARKER, .args = &args, .arg_len = sizeof(args),
+			       .ranges = r, .event = &e };
+
+	CHECK_EQ(arax_submit(s.q, &d, 1, 0), 1);
+	ENDS(&e, -EINVAL, "a marker takes no arguments, 8 bytes given");
+	d.arg_len = 0;
+	d.nr_ranges = 1;
+	r[0].access = 5;
+	CHECK_EQ(arax_submit(s.q, &d, 1, 0), 1);
+	ENDS(&e, -EINVAL, "range 0 of a marker has an access of 5: want ARAX_IN, ARAX_OUT or ARAX_INOUT");
+	r[0].access = ARAX_IN;
+	d.opcode = ARAX_OP_COPY;
+	d.nr_ranges = 2;
+	CHECK_EQ(arax_submit(s.q, &d, 1, 0), 1);
+	ENDS(&e, -EINVAL, "a copy takes two ranges", "the second ARAX_OUT");
+	d.opcode = ARAX_OP_FILL;
+	d.nr_ranges = 1;
+	d.arg_len = 8;
+	CHECK_EQ(arax_submit(s.q, &d, 1, 0), 1);
+	ENDS(&e, -EINVAL, "a fill takes one range, ARAX_OUT");
+	stack_close(&s);
+}
+
 /* Who fails because of it, and who waits for a queue, is told the same. */
 TEST(because_of_another_task)
 {

@@ -45,6 +45,14 @@
 #define SYS_cachestat	451
 #endif
 
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD	77
+#endif
+
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY	1
+#endif
+
 #define PAGE	4096u
 
 static struct bench_daemon *d;
@@ -1765,6 +1773,46 @@ START_TEST(who_punches_holes_keeps_nothing)
 	ck_assert(client_completion(&other, &done));
 	ck_assert_int_eq(done.result, 0);
 	client_close(&other);
+	close(fd);
+}
+END_TEST
+
+/* Where Linux lets us: else they are got for the task, and ours. */
+static bool may_know_of_holes(void)
+{
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+
+	close(fd);
+	return fd >= 0;
+}
+
+/* What a task would touch in a hole is no page that araxd gets: the context ends instead. */
+START_TEST(holes_bring_no_pages)
+{
+	struct arax_buffer_import a = { .size = sizeof(a), .type = ARAX_IMPORT_MEMFD, .fd = 0 };
+	int fd = memfd_create("holes", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct arax_completion done;
+	struct stat st;
+
+	if (!may_know_of_holes()) {
+		printf("skipped: no userfaultfd can be made here: %s\n", strerror(errno));
+		return;
+	}
+	ready(4);
+	ck_assert_int_eq(fallocate(fd, 0, 0, 16 * PAGE), 0);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_IMPORT, &a, sizeof(a), &fd, 1, NULL), 0);
+	client_fill(&c, client_queue(&c, 0), a.handle, 16 * PAGE, 1, 1);
+	ck_assert(client_completion(&c, &done));
+	ck_assert_int_eq(done.result, 0);
+	ck_assert_int_eq(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 4 * PAGE,
+				   4 * PAGE), 0);
+	client_fill(&c, client_queue(&c, 0), a.handle, 16 * PAGE, 1, 2);
+	ck_assert(comes_true(is_dead(&c), 1000));
+	ck_assert_uint_eq(is_dead(&c), EFAULT);
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	ck_assert_int_eq(st.st_blocks, 12 * PAGE / 512);
+	still_serves();
 	close(fd);
 }
 END_TEST
@@ -4072,6 +4120,47 @@ START_TEST(memfd_mapped_often)
 }
 END_TEST
 
+static int import(struct client *of, int fd, uint32_t *handle)
+{
+	struct arax_buffer_import a = { .size = sizeof(a), .type = ARAX_IMPORT_MEMFD, .fd = 0 };
+	int err = client_call(of, ARAX_NR_BUFFER_IMPORT, &a, sizeof(a), &fd, 1, NULL);
+
+	*handle = a.handle;
+	return err;
+}
+
+#define SAME_FILE_MAX	32u
+
+/* As it is unmapped each may be waited for, by all. */
+START_TEST(one_file_is_few_buffers)
+{
+	int fd = memfd_create("same", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct arax_handle h = { .size = sizeof(h) };
+	struct client one, two, other;
+	uint32_t handle;
+
+	ck_assert_int_eq(fallocate(fd, 0, 0, PAGE), 0);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	open_greedy(&one);
+	open_greedy(&two);
+	for (uint32_t i = 0; i < SAME_FILE_MAX; i++)
+		ck_assert_int_eq(import(i % 2 ? &one : &two, fd, &h.handle), 0);
+	ck_assert_int_eq(import(&two, fd, &handle), -EMLINK);
+	ck_assert_int_eq(CALL(&one, ARAX_NR_BUFFER_DESTROY, &h), 0);
+	ck_assert(comes_true(!import(&two, fd, &handle), 1000));
+	ck_assert_int_eq(import(&two, fd, &handle), -EMLINK);
+	/* But others have as many. */
+	open_as(&other, GREEDY + 1);
+	ck_assert_int_eq(client_init(&other, 4), 0);
+	for (uint32_t i = 0; i < SAME_FILE_MAX; i++)
+		ck_assert_int_eq(import(&other, fd, &handle), 0);
+	client_close(&one);
+	client_close(&two);
+	client_close(&other);
+	close(fd);
+}
+END_TEST
+
 /* Who has had too much of araxd's time is told so, and nobody else is. */
 static void greedy_is_refused(void)
 {
@@ -4169,6 +4258,69 @@ START_TEST(watched_socket)
 	greedy_is_refused();
 	close_fds(sets, SETS);
 	close_fds(copies, COPIES);
+}
+END_TEST
+
+#define READ_NS		500000u		/* less than it takes to tell so many */
+
+/* So is it that a message has been read, which here is answered by nothing. */
+START_TEST(watched_while_read)
+{
+	struct broker *b = (struct broker *)daemon_poller(d)->links[0];
+	struct arax_wait w = { .size = sizeof(w), .count = 1, .deadline_ns = UINT64_MAX };
+	struct pollfd p = { .events = POLLRDHUP };
+	int sets[SETS], copies[COPIES];
+	struct client one;
+
+	open_greedy(&one);
+	w.points[0].timeline = new_timeline(&one);
+	w.points[0].value = 1;
+	watch_much(one.fd, sets, copies);
+	patience_spend(&b->patience, GREEDY, b->patience.slowness * (PATIENCE_NS - READ_NS),
+		       monotonic_ns());
+	for (uint32_t i = 0; i < 100; i++)
+		client_send(&one, ARAX_NR_WAIT, &w, sizeof(w), NULL, 0);
+	p.fd = one.fd;
+	ck_assert_int_eq(poll(&p, 1, 10000), 1);
+	ck_assert_int_eq(p.revents & POLLRDHUP, POLLRDHUP);
+	client_close(&one);
+	greedy_is_refused();
+	close_fds(sets, SETS);
+	close_fds(copies, COPIES);
+}
+END_TEST
+
+/* As where a process has many threads that have ended. */
+static atomic_bool is_slow_to_know;
+
+int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *size);
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *size);
+
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *size)
+{
+	uint64_t begin_ns = wake_thread_ns();
+
+	while (is_slow_to_know && name == SO_PEERPIDFD &&
+	       wake_beyond_usual(wake_thread_ns() - begin_ns) < 2 * READ_NS)
+		;
+	return __real_getsockopt(fd, level, name, value, size);
+}
+
+/* Whose process is slow to look at pays for that, before it has a connection. */
+START_TEST(who_is_slow_to_know)
+{
+	struct broker *b = (struct broker *)daemon_poller(d)->links[0];
+	struct client one;
+
+	patience_spend(&b->patience, GREEDY, b->patience.slowness * (PATIENCE_NS - READ_NS),
+		       monotonic_ns());
+	is_slow_to_know = true;
+	open_as(&one, GREEDY);
+	while (!patience_is_over(&b->patience, GREEDY, monotonic_ns()))
+		usleep(100);
+	is_slow_to_know = false;
+	client_close(&one);
+	greedy_is_refused();
 }
 END_TEST
 
@@ -4338,6 +4490,7 @@ int main(void)
 	tcase_add_test(t, who_destroyed_a_buffer_has_another);
 	tcase_add_test(t, rings_are_unmapped_aside);
 	tcase_add_test(t, who_punches_holes_keeps_nothing);
+	tcase_add_test(t, holes_bring_no_pages);
 	tcase_add_test(t, waits_end_by_deadline);
 	tcase_add_test(t, waits_are_limited);
 	tcase_add_test(t, waits_leave_places);
@@ -4383,9 +4536,12 @@ int main(void)
 		tcase_add_test(few, armed_eventfds_are_their_users);
 		tcase_add_test(few, watched_eventfd);
 		tcase_add_test(few, watched_socket);
+		tcase_add_test(few, watched_while_read);
+		tcase_add_test(few, who_is_slow_to_know);
 		tcase_add_test(few, closed_with_messages_unread);
 		tcase_add_test(few, watched_doorbell);
 		tcase_add_test(few, memfd_mapped_often);
+		tcase_add_test(few, one_file_is_few_buffers);
 		tcase_add_test(t, root_is_more_than_a_uid);
 		tcase_add_test(few, places_are_left);
 		tcase_add_test(few, closed_contexts_make_room);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* araxd's small parts: identity, guard, mappings, host operations, work, role. */
 #include <check.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -13,6 +14,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -77,15 +79,15 @@ START_TEST(peers_are_who_connected)
 	int pair[2];
 
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-	ck_assert_int_eq(identity_peer(pair[0], &peer), 0);
+	ck_assert_int_eq(identity_peer(pair[0], NULL, NULL, &peer), 0);
 	ck_assert_int_eq(peer.pid, getpid());
 	no_peer = ENOPROTOOPT;
-	ck_assert_int_eq(identity_peer(pair[0], &peer), 0);
+	ck_assert_int_eq(identity_peer(pair[0], NULL, NULL, &peer), 0);
 	ck_assert_int_eq(peer.pid, getpid());
 	no_peer = EMFILE;
-	ck_assert_int_eq(identity_peer(pair[0], &peer), -EMFILE);
+	ck_assert_int_eq(identity_peer(pair[0], NULL, NULL, &peer), -EMFILE);
 	no_peer = EINVAL;
-	ck_assert_int_eq(identity_peer(pair[0], &peer), -ESRCH);
+	ck_assert_int_eq(identity_peer(pair[0], NULL, NULL, &peer), -ESRCH);
 	no_peer = 0;
 	close(pair[0]);
 	close(pair[1]);
@@ -190,7 +192,7 @@ START_TEST(cgroup_of_who_has_no_main_thread)
 	ck_assert_int_eq(write(p[1], "", 1), 1);
 	fd = accept(listener, NULL, NULL);
 	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(identity_peer(fd, &peer), 0);
+	ck_assert_int_eq(identity_peer(fd, NULL, NULL, &peer), 0);
 	kill(pid, SIGKILL);
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 	snprintf(path, sizeof(path), "%s/before", top);
@@ -204,6 +206,126 @@ START_TEST(cgroup_of_who_has_no_main_thread)
 	close(listener);
 	close(p[0]);
 	close(p[1]);
+}
+END_TEST
+
+static int parts_end[2], parts_made;
+
+static void *end_when_told(void *arg)
+{
+	char c;
+	ssize_t n = read(parts_end[0], &c, 1);
+
+	(void)n;
+	return NULL;
+}
+
+/* The last one is the one that lives. */
+static void connect_behind(uint32_t ended)
+{
+	pthread_attr_t small;
+	pthread_t thread;
+	uint32_t i;
+
+	close(parts_end[1]);
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 65536);
+	for (i = 0; i <= ended; i++)
+		if (pthread_create(&thread, &small, i < ended ? end_when_told : connect_when_told,
+				   NULL))
+			_exit(1);
+	if (write(parts_made, "", 1) == 1)
+		pthread_exit(NULL);
+	_exit(1);
+}
+
+/* How many threads a process has, and how many of them have ended; each is @traced from now on. */
+static uint32_t count_threads(pid_t pid, bool traced, uint32_t *ended)
+{
+	char path[64], name[96], state;
+	uint32_t threads = 0;
+	struct dirent *e;
+	DIR *dir;
+	FILE *f;
+
+	*ended = 0;
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	dir = opendir(path);
+	ck_assert_ptr_nonnull(dir);
+	while ((e = readdir(dir))) {
+		if (atoi(e->d_name) <= 0)
+			continue;
+		threads++;
+		/* The first of them stays anyhow, and may have ended by now. */
+		if (traced && atoi(e->d_name) != pid)
+			ck_assert_int_eq(ptrace(PTRACE_SEIZE, atoi(e->d_name), 0, 0), 0);
+		snprintf(name, sizeof(name), "%s/%d/stat", path, atoi(e->d_name));
+		f = fopen(name, "re");
+		*ended += f && fscanf(f, "%*d (%*[^)]) %c", &state) == 1 && state == 'Z';
+		if (f)
+			fclose(f);
+	}
+	closedir(dir);
+	return threads;
+}
+
+static int not_now(void *arg, const struct peer *peer)
+{
+	ck_assert_ptr_eq(arg, &parts_name);
+	ck_assert_int_gt(peer->pid, 0);
+	return -EACCES;
+}
+
+static const struct {
+	uint32_t ended;
+	int err;
+} behind[] = { { 10, 0 }, { 200, -ESRCH } };
+
+/* Those that have ended are looked at one by one: some, and none of who is not to be asked. */
+START_TEST(few_threads_are_asked)
+{
+	int made[2], go[2], fd, listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct peer peer;
+	uint32_t ended, n = behind[_i].ended;
+	pid_t pid;
+	char c;
+
+	parts_name.sun_family = AF_UNIX;
+	snprintf(parts_name.sun_path + 1, sizeof(parts_name.sun_path) - 1, "arax-behind-%d",
+		 (int)getpid());
+	ck_assert_int_eq(bind(listener, (struct sockaddr *)&parts_name, sizeof(parts_name)), 0);
+	ck_assert_int_eq(listen(listener, 1), 0);
+	ck_assert_int_eq(pipe(go), 0);
+	ck_assert_int_eq(pipe(made), 0);
+	ck_assert_int_eq(pipe(parts_end), 0);
+	parts_go = go[0];
+	parts_made = made[1];
+	pid = fork();
+	if (!pid)
+		connect_behind(n);
+	ck_assert_int_eq(read(made[0], &c, 1), 1);
+	ck_assert_uint_eq(count_threads(pid, true, &ended), n + 2);
+	close(parts_end[1]);
+	/* What has ended of it stays, as we don't wait for it. */
+	do {
+		usleep(1000);
+		ck_assert_uint_eq(count_threads(pid, false, &ended), n + 2);
+	} while (ended < n + 1);
+	ck_assert_int_eq(write(go[1], "", 1), 1);
+	fd = accept(listener, NULL, NULL);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(identity_peer(fd, not_now, &parts_name, &peer), -EACCES);
+	ck_assert_int_eq(identity_peer(fd, NULL, NULL, &peer), behind[_i].err);
+	kill(pid, SIGKILL);
+	while (waitpid(-1, NULL, __WALL) > 0)
+		;
+	close(fd);
+	close(listener);
+	close(go[0]);
+	close(go[1]);
+	close(made[0]);
+	close(made[1]);
+	close(parts_end[0]);
 }
 END_TEST
 
@@ -1048,6 +1170,66 @@ START_TEST(host_copies)
 }
 END_TEST
 
+#define PLACES	160u
+
+static uint32_t below(uint32_t n)
+{
+	return (uint32_t)rand() % n;
+}
+
+/* At any place, with as many rows as there are bytes for. */
+static struct arax_launch_range any_range(uint8_t *base, uint64_t bytes)
+{
+	struct arax_launch_range r = { .length = bytes, .count = 1 };
+	uint64_t all = bytes;
+
+	do {
+		r.count = 1 + below((uint32_t)bytes);
+	} while (bytes % r.count);
+	r.length = bytes / r.count;
+	if (r.count > 1) {
+		r.stride = (uint32_t)r.length + below(4);
+		all = (r.count - 1) * (uint64_t)r.stride + r.length;
+	}
+	r.data = base + below(PLACES - (uint32_t)all + 1);
+	return r;
+}
+
+static void gather(const struct arax_launch_range *r, uint8_t *to)
+{
+	for (uint32_t i = 0; i < r->count; i++, to += r->length)
+		memcpy(to, (uint8_t *)r->data + i * (uint64_t)r->stride, r->length);
+}
+
+static void scatter(const struct arax_launch_range *r, const uint8_t *from)
+{
+	for (uint32_t i = 0; i < r->count; i++, from += r->length)
+		memcpy((uint8_t *)r->data + i * (uint64_t)r->stride, from, r->length);
+}
+
+/* Whatever the rows of either: each byte is what it was at its source before. */
+START_TEST(host_copies_onto_its_source)
+{
+	struct arax_dispatch d = { .opcode = ARAX_OP_COPY };
+	uint8_t place[PLACES], before[PLACES], want[PLACES], bytes[PLACES];
+
+	for (uint32_t i = 0; i < PLACES; i++)
+		before[i] = (uint8_t)i;
+	for (uint32_t i = 0; i < 200000; i++) {
+		uint64_t n = 1 + below(PLACES / 5);
+		struct arax_launch_range r[2] = { any_range(place, n), any_range(place, n) };
+
+		memcpy(place, before, PLACES);
+		gather(&r[0], bytes);
+		scatter(&r[1], bytes);
+		memcpy(want, place, PLACES);
+		memcpy(place, before, PLACES);
+		ck_assert_int_eq(host_run(&d, r, NULL), 0);
+		ck_assert_mem_eq(place, want, PLACES);
+	}
+}
+END_TEST
+
 START_TEST(host_fills)
 {
 	uint32_t width;
@@ -1851,6 +2033,7 @@ int main(void)
 	tcase_add_test(t, trace_is_its_owners);
 	tcase_add_test(t, peers_are_who_connected);
 	tcase_add_test(t, cgroup_of_who_has_no_main_thread);
+	tcase_add_loop_test(t, few_threads_are_asked, 0, 2);
 	tcase_add_test(t, holdings_are_parted);
 	tcase_add_test(t, what_came_unasked_counts);
 	tcase_add_test(t, what_is_given_back_later_makes_room_at_once);
@@ -1879,6 +2062,7 @@ int main(void)
 	tcase_add_test(t, guard_many);
 	tcase_add_test(t, mappings);
 	tcase_add_test(t, host_copies);
+	tcase_add_test(t, host_copies_onto_its_source);
 	tcase_add_test(t, host_fills);
 	tcase_add_test(t, host_fills_nothing_at_once);
 	tcase_add_test(t, host_services);

@@ -1366,6 +1366,9 @@ START_TEST(refused_at_once)
 	r[1].access = ARAX_INOUT;
 	ck_assert_int_eq(arax_launch(q, &k, arax_grid(1, 1, 1), ARAX_ARGS(a), r, 2, &e), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(arax_error_text(), "range 1 is declared out"));
+	r[1].access = ARAX_OUT | 4;
+	ck_assert_int_eq(arax_launch(q, &k, arax_grid(1, 1, 1), ARAX_ARGS(a), r, 2, &e), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "range 1 is declared out"));
 	ck_assert_int_eq(arax_launch(q, NULL, arax_grid(1, 1, 1), ARAX_NO_ARGS, r, 0, &e),
 			 -EINVAL);
 	ck_assert_int_eq(arax_call(q, 1, NULL, 0, r, 33, &e), -EINVAL);
