@@ -71,7 +71,7 @@ test-kernel-6.1 test-kernel-6.12 test-kernel-next: test-kernel-%: $(B)/kmod/%/ar
 
 test-kernel-debug: $(addprefix $(B)/kmod/debug/,arax.ko borrower/borrower.ko) $(KT_BINS)
 	@$(call kt_guest,debug,debug,2400,$(KT_COMMANDS) $(call kt_32,$(KT_32_UNTIMED)) /root/fail_nth \
-		'/root/stress 20' $(KT_SMALL) $(call KT_LOADS,50))
+		'/root/stress 20' $(KT_SMALL) $(call KT_LOADS,100))
 
 # So many times the rounds, and more time for each test.
 SOAK_ROUNDS ?= 20

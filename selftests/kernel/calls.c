@@ -359,6 +359,25 @@ KTEST(not_attached_is_EPERM)
 	close_both();
 }
 
+/* Each of its calls tells a mediator that another one has the seat. */
+KTEST(taken_over_is_ESTALE)
+{
+	uint32_t *arg = calloc(2, PAGE);
+	struct mediator next;
+
+	open_both();
+	CHECK_OK(mediator_try(&next, ARAX_ATTACH_TAKEOVER));
+	EACH(r) {
+		if (!(r->who & MEDIATOR))
+			continue;
+		memset(arg, 0, PAGE);
+		arg[0] = r->size;
+		CHECK_ROW(r, call(mediator.fd, number(r->nr), arg), -ESTALE);
+	}
+	close_both();
+	mediator_close(&next);
+}
+
 /* The size is in memory that another thread may write: see that none matters. */
 KTEST(other_file_operations)
 {
