@@ -8,7 +8,7 @@
 
 #include "internal.h"
 
-#define KEPT	16u	/* as many as the core keeps of what a daemon says */
+#define KEPT	16u	/* as many texts as the core keeps of what a daemon says */
 
 struct refused {
 	uint64_t tag;

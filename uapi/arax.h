@@ -534,7 +534,7 @@ struct arax_cancel {
  *		is not the mediator's any more)
  *
  * ENOENT: nobody said anything of this task of the caller's context, or too many have failed
- * since (16).
+ * since: 16 texts are kept for up to 128 tasks, one text for those that failed for one reason in a row.
  */
 struct arax_task_why {
 	__u32 size;

@@ -1,21 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Why tasks failed, in words: what the mediator says of a task before it commits its end, for
- * the task's context alone.  The last few of each context; who never fails has no room for any.
- * core->dispatch guards them, by which a context stays whose task has its slot.
+ * the task's context alone.  The last few texts of each context, each for many tasks that failed
+ * in a row for one reason; who never fails has no room for any.  core->dispatch guards them, by
+ * which a context stays whose task has its slot.
  */
 #include "core.h"
 
-#define NR_WHYS	16
+#define NR_WHYS		16
+#define NR_TASKS	128
 
-struct core_why {
-	u64 tag;
-	char text[ARAX_WHY_LEN];
-};
-
+/**
+ * struct core_whys - of a context
+ * @next:	how many tasks there were; @tasks has the last ones
+ * @next_text:	how many texts; @texts has the last ones
+ * @text:	of a task, as counted by @next_text
+ */
 struct core_whys {
-	u32 next;
-	struct core_why at[NR_WHYS];
+	u32 next, next_text;
+	struct {
+		u64 tag;
+		u32 text;
+	} tasks[NR_TASKS];
+	char texts[NR_WHYS][ARAX_WHY_LEN];
 };
 
 static struct core_client *owner(struct core *core, u64 tag)
@@ -33,11 +40,21 @@ static struct core_client *owner(struct core *core, u64 tag)
 	return c;
 }
 
+/* Whoever gives a bad launch gives many, and may look at the first of them alone. */
+static void add(struct core_whys *w, const struct arax_task_why *a)
+{
+	u32 at = w->next++ % NR_TASKS;
+
+	if (!w->next_text || strncmp(w->texts[(w->next_text - 1) % NR_WHYS], a->text, ARAX_WHY_LEN))
+		memcpy(w->texts[w->next_text++ % NR_WHYS], a->text, ARAX_WHY_LEN);
+	w->tasks[at].tag = a->tag;
+	w->tasks[at].text = w->next_text - 1;
+}
+
 int core_task_explain(struct core *core, const struct arax_task_why *a)
 {
 	struct core_whys *spare;
 	struct core_client *c;
-	struct core_why *w;
 
 	if (a->pad || !a->text[0] || strnlen(a->text, ARAX_WHY_LEN) == ARAX_WHY_LEN)
 		return -EINVAL;
@@ -50,11 +67,8 @@ int core_task_explain(struct core *core, const struct arax_task_why *a)
 		c->whys = spare;
 		spare = NULL;
 	}
-	if (c) {
-		w = &c->whys->at[c->whys->next++ % NR_WHYS];
-		w->tag = a->tag;
-		memcpy(w->text, a->text, sizeof(w->text));
-	}
+	if (c)
+		add(c->whys, a);
 	core_spin_unlock(&core->dispatch);
 	core_free(spare);
 	return c ? 0 : -ESTALE;
@@ -62,18 +76,18 @@ int core_task_explain(struct core *core, const struct arax_task_why *a)
 
 int core_task_why(struct core_client *c, struct arax_task_why *a)
 {
+	const struct core_whys *w;
 	int err = -ENOENT;
 	u32 i;
 
 	if (a->pad)
 		return -EINVAL;
 	core_spin_lock(&c->core->dispatch);
-	for (i = 0; c->whys && i < NR_WHYS; i++) {
-		const struct core_why *w = &c->whys->at[i];
-
-		if (!a->tag || w->tag != a->tag)
+	w = c->whys;
+	for (i = 0; w && a->tag && i < NR_TASKS; i++) {
+		if (w->tasks[i].tag != a->tag || w->next_text - w->tasks[i].text > NR_WHYS)
 			continue;
-		memcpy(a->text, w->text, sizeof(a->text));
+		memcpy(a->text, w->texts[w->tasks[i].text % NR_WHYS], sizeof(a->text));
 		err = 0;
 	}
 	core_spin_unlock(&c->core->dispatch);

@@ -66,7 +66,7 @@ START_TEST(explained)
 	struct arax_task t = fx_marker(cl, 1);
 	union core_args a = { 0 };
 	char text[ARAX_WHY_LEN];
-	u64 tag, later;
+	u64 tag, later, tags[128];
 	u32 i;
 
 	ck_assert_int_eq(fx_attach(fx, 0), 0);
@@ -96,13 +96,26 @@ START_TEST(explained)
 		ck_assert_int_eq(why(cl, tag, text), 0);
 		ck_assert_int_eq(fx_send(cl, &t), 1);
 		later = fx_expect_task(fx, 1);
-		ck_assert_int_eq(explain(fx, later, "another one"), 0);
+		ck_assert_int_eq(explain(fx, later, i % 2 ? "another one" : "and another one"), 0);
 		fx_commit(fx, later, -EINVAL);
 		fx_expect(cl, 1, -EINVAL);
 	}
 	ck_assert_int_eq(why(cl, tag, text), -ENOENT);
 	ck_assert_int_eq(why(cl, later, text), 0);
 	ck_assert_str_eq(text, "another one");
+	/* For one reason many may fail, and be asked about from the first one on. */
+	for (i = 0; i < 128; i++) {
+		ck_assert_int_eq(fx_send(cl, &t), 1);
+		tags[i] = fx_expect_task(fx, 1);
+		ck_assert_int_eq(explain(fx, tags[i], "all alike"), 0);
+		fx_commit(fx, tags[i], -EINVAL);
+		fx_expect(cl, 1, -EINVAL);
+	}
+	ck_assert_int_eq(why(cl, later, text), -ENOENT);
+	for (i = 0; i < 128; i++) {
+		ck_assert_int_eq(why(cl, tags[i], text), 0);
+		ck_assert_str_eq(text, "all alike");
+	}
 	fx_release(other);
 	fx_release(cl);
 	fx_free(fx);
