@@ -14,6 +14,7 @@
 #include "daemon/dispatch/run.h"
 #include "daemon/log.h"
 #include "daemon/observe/stats.h"
+#include "daemon/worker/inside.h"
 #include "selftests/unit/daemon_client.h"
 #include "selftests/unit/tmp.h"
 #include "selftests/unit/wait.h"
@@ -449,8 +450,10 @@ static void busy_at(uint64_t s, uint32_t percent)
 START_TEST(who_stood_aside_is_busy_where_it_is)
 {
 	static struct run runs[2 * PLACES + 1];
+	static struct runner runner;	/* no lane of which is awake */
 	struct config config = { .worker.slice_ms = 10 };
 	struct poller_device dev = {
+		.runner = &runner,
 		.runs = runs, .nr_runs = PLACES, .nr_spares = PLACES, .direct = &runs[2 * PLACES],
 		.lanes = 2, .lanes_now = 2, .depth = 1, .max_aside = PLACES,
 	};

@@ -209,6 +209,8 @@ START_TEST(cgroup_of_who_has_no_main_thread)
 }
 END_TEST
 
+/* The sanitizer has threads of its own. */
+#ifndef __SANITIZE_THREAD__
 static int parts_end[2], parts_made;
 
 static void *end_when_told(void *arg)
@@ -328,6 +330,7 @@ START_TEST(few_threads_are_asked)
 	close(parts_end[0]);
 }
 END_TEST
+#endif
 
 START_TEST(holdings_are_parted)
 {
@@ -2033,7 +2036,9 @@ int main(void)
 	tcase_add_test(t, trace_is_its_owners);
 	tcase_add_test(t, peers_are_who_connected);
 	tcase_add_test(t, cgroup_of_who_has_no_main_thread);
+#ifndef __SANITIZE_THREAD__
 	tcase_add_loop_test(t, few_threads_are_asked, 0, 2);
+#endif
 	tcase_add_test(t, holdings_are_parted);
 	tcase_add_test(t, what_came_unasked_counts);
 	tcase_add_test(t, what_is_given_back_later_makes_room_at_once);
