@@ -10,12 +10,7 @@
 #define NR_WHYS		16
 #define NR_TASKS	128
 
-/**
- * struct core_whys - of a context
- * @next:	how many tasks there were; @tasks has the last ones
- * @next_text:	how many texts; @texts has the last ones
- * @text:	of a task, as counted by @next_text
- */
+/* Of a context: the last tasks that failed, and the last texts; @text as counted by @next_text. */
 struct core_whys {
 	u32 next, next_text;
 	struct {

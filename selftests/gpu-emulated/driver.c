@@ -773,10 +773,15 @@ static bool is_gathered(const struct op *o)
 	return o->what == COPY_OUT;
 }
 
-/* (locked) One reads what it has no use for, beside a kernel. */
+static bool brings(const struct op *o)
+{
+	return o->what == LAUNCH || o->what == COPY_IN || o->what == COPY_PEER;
+}
+
+/* (locked) One reads what it has no use for, beside a kernel, or a copy of what lies between its pieces. */
 static bool may_meet(const struct op *one, const struct op *other)
 {
-	return (is_gathered(one) && other->what == LAUNCH) || (is_gathered(other) && one->what == LAUNCH);
+	return (is_gathered(one) && brings(other)) || (is_gathered(other) && brings(one));
 }
 
 /* (locked) Whatever takes how long: nothing of another stream's may be in its way. */
