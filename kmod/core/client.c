@@ -142,6 +142,13 @@ void core_client_free(struct core_client *c)
 	core_tenant_put(core, c->tenant);
 	core_tenant_put(core, c->user);
 	core_mutex_unlock(&core->lock);
+	while (c->rooms) {
+		struct core_room *room = c->rooms;
+
+		c->rooms = room->next;
+		core_free(room);
+		core_resched();
+	}
 	while (c->more_tasks) {
 		struct core_more_tasks *more = c->more_tasks;
 

@@ -445,6 +445,9 @@ enum core_task_state {
 	CORE_TASK_ZOMBIE,	/* completed by takeover; its memory is still held */
 };
 
+/* Six ranges, as an entry of 256 bytes has, and with three 128 bytes of arguments. */
+#define CORE_ROOM		248u
+
 #define CORE_NOTE_CANCEL	0x1
 #define CORE_NOTE_UNBLOCK	0x2
 
@@ -454,7 +457,7 @@ struct core_task {
 	struct core_client *client;
 	struct core_queue *queue;
 	struct core_buffer *inline_buffers[2];
-	void *big;		/* allocation behind @buffers, @ranges, @args, or NULL */
+	void *big;		/* allocation behind @buffers, @ranges, @args; NULL: it has none, or @room */
 	u8 state;
 	u8 notes;		/* CORE_NOTE_* that are pending */
 	bool started;		/* seen at detach */
@@ -467,6 +470,7 @@ struct core_task {
 	struct core_buffer **buffers ____cacheline_aligned;
 	struct arax_dispatch_range *ranges;
 	u8 *args;
+	struct core_room *room;	/* NULL: it has never had more than is in here */
 	struct core_timeline *wait;
 	struct core_timeline *signal;
 	u64 place;		/* in the client's ring, counted for ever */
@@ -482,6 +486,15 @@ struct core_task {
 	};
 	u64 signal_value;
 	struct cheap tl_node;	/* wait->tasks, while blocked */
+};
+
+/*
+ * For the ranges and arguments of a task that has a few more of them than it holds itself, as most
+ * kernels of libraries do: kept for the next one in the same place.
+ */
+struct core_room {
+	struct core_room *next;	/* of the client's */
+	u8 bytes[CORE_ROOM];
 };
 
 /* In place of those that a stuck mediator holds. */
@@ -559,6 +572,7 @@ struct core_client {
 	bool orphaned;		/* it was when a mediator died, whoever reads; core->dispatch writes */
 	u32 orphans_end;	/* what was published then ends before this; core->dispatch */
 	struct core_queue *last_queue;	/* that a task was submitted to, or NULL */
+	struct core_room *rooms;	/* of its tasks */
 	struct core_handles handles;
 	u32 nr[CORE_TIMELINE + 1];
 	u64 device_memory;	/* core->dispatch: charged by the mediator */

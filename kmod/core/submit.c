@@ -128,27 +128,42 @@ static inline int check_opcode(struct core *core, const struct core_task *t)
 	return -EOPNOTSUPP;
 }
 
-/* Room for more ranges or arguments than the task itself holds. */
-static inline int make_room(struct core_task *t, u32 nr, u32 arg_len)
+static u8 *find_room(struct core_client *c, struct core_task *t, size_t n)
 {
-	size_t n;
+	/* The first word links the allocation into a core_garbage. */
+	if (n > CORE_ROOM) {
+		t->big = core_alloc(sizeof(u64) + n);
+		return t->big ? (u8 *)t->big + sizeof(u64) : NULL;
+	}
+	if (!t->room) {
+		struct core_room *room = core_alloc(sizeof(*room));
+
+		if (!room)
+			return NULL;
+		room->next = c->rooms;
+		c->rooms = room;
+		t->room = room;
+	}
+	return t->room->bytes;
+}
+
+/* Room for more ranges or arguments than the task itself holds. */
+static inline int make_room(struct core_client *c, struct core_task *t, u32 nr, u32 arg_len)
+{
+	u32 args = arg_len > ARAX_INLINE_ARGS ? arg_len : 0;
 	u8 *p;
 
 	t->buffers = t->inline_buffers;
 	t->ranges = t->inline_ranges;
 	t->args = t->d.args;
-	if (nr <= 2 && arg_len <= ARAX_INLINE_ARGS)
+	if (nr <= 2 && !args)
 		return 0;
-	/* The first word links the allocation into a core_garbage. */
-	n = sizeof(void *) + nr * (sizeof(*t->ranges) + sizeof(*t->buffers)) + arg_len;
-	p = core_alloc(n + sizeof(u64));
+	p = find_room(c, t, nr * (sizeof(*t->ranges) + sizeof(*t->buffers)) + args);
 	if (!p)
 		return -ENOMEM;
-	t->big = p;
-	p += sizeof(u64);
 	t->ranges = (void *)p;
 	t->buffers = (void *)(t->ranges + nr);
-	if (arg_len > ARAX_INLINE_ARGS)
+	if (args)
 		t->args = (void *)(t->buffers + nr);
 	return 0;
 }
@@ -267,7 +282,7 @@ static core_noinline int prepare_ext(struct core_client *c, struct core_task *t,
 		return -EINVAL;
 	if (x.pad)
 		return -EINVAL;
-	err = make_room(t, nr, x.arg_len ? x.arg_len : b->arg_len);
+	err = make_room(c, t, nr, x.arg_len ? x.arg_len : b->arg_len);
 	if (err)
 		return err;
 	fill(c, t, b);
@@ -358,7 +373,7 @@ static inline int prepare_short(struct core_client *c, struct core_task *t,
 	t->d.user_data = s->user_data;
 	t->d.known = s->known;
 	fill_args(t, s->args, k->sig.arg_len);
-	err = make_room(t, s->nr_ranges, k->sig.arg_len);
+	err = make_room(c, t, s->nr_ranges, k->sig.arg_len);
 	if (!err)
 		err = add_short_ranges(c, t, s);
 	t->ranged = !err;
@@ -379,7 +394,7 @@ static inline int prepare_full(struct core_client *c, struct core_task *t,
 		return -EBADF;
 	if (b->flags & ARAX_TASK_EXT)
 		return prepare_ext(c, t, e);
-	err = make_room(t, b->nr_ranges, b->arg_len);
+	err = make_room(c, t, b->nr_ranges, b->arg_len);
 	if (err)
 		return err;
 	fill(c, t, b);

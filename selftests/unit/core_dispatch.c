@@ -108,6 +108,87 @@ START_TEST(smallest_ring)
 }
 END_TEST
 
+static u8 pattern(u32 round, u32 i)
+{
+	return (u8)(round * 31 + i * 7 + 1);
+}
+
+/* With @nr ranges and @arg_len bytes of arguments, all of this round alone. */
+static void push_wide(struct fx_client *cl, u32 buf, u32 round, u32 nr, u32 arg_len)
+{
+	struct arax_task_ext x = { .size = sizeof(x), .nr_ranges = (u16)nr, .arg_len = (u16)arg_len };
+	u8 *at = cl->region + cl->init.arena_offset;
+	struct arax_task t = fx_marker(cl, round);
+	u32 i;
+
+	t.opcode = ARAX_OP_CALL;
+	t.flags = ARAX_TASK_EXT;
+	memcpy(at, &x, sizeof(x));
+	at += sizeof(x);
+	for (i = 0; i < nr; i++, at += sizeof(struct arax_range)) {
+		struct arax_range r = {
+			.buffer = buf, .access = ARAX_IN, .count = 1, .length = pattern(round, i),
+		};
+
+		memcpy(at, &r, sizeof(r));
+	}
+	for (i = 0; i < arg_len; i++)
+		*at++ = pattern(round, i);
+	fx_push(cl, &t);
+}
+
+static u64 expect_wide(struct fx *fx, u32 round, u32 nr, u32 arg_len)
+{
+	const struct arax_dispatch *d = fx_next(fx);
+	const struct arax_dispatch_range *r = (const void *)(d + 1);
+	const u8 *args = arg_len > ARAX_INLINE_ARGS ? (const u8 *)(r + nr) : d->args;
+	u32 i;
+
+	ck_assert_ptr_nonnull(d);
+	ck_assert_uint_eq(d->user_data, round);
+	ck_assert_uint_eq(d->nr_ranges, nr);
+	ck_assert_uint_eq(d->arg_len, arg_len);
+	for (i = 0; i < nr; i++)
+		ck_assert_uint_eq(r[i].length, pattern(round, i));
+	for (i = 0; i < arg_len; i++)
+		ck_assert_uint_eq(args[i], pattern(round, i));
+	return d->tag;
+}
+
+/* What one task has had room for is another's in its place, with more, with less and with none. */
+START_TEST(wide_tasks_in_one_place)
+{
+	static const struct { u32 nr, arg_len; } of[] = {
+		{ 3, 0 }, { 6, 0 }, { 1, 16 }, { 0, 17 }, { 3, 128 }, { 2, 168 }, { 6, 9 }, { 7, 0 },
+		{ 0, 248 }, { 0, 249 }, { 32, 4000 }, { 2, 0 }, { 4, 88 }, { 4, 89 }, { 0, 0 },
+	};
+	enum { NR = sizeof(of) / sizeof(of[0]) };
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	u32 round, i, buf = fx_buffer(cl, 4096);
+	u64 tags[4];
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	for (round = 0; round < 20 * NR; round += 4) {
+		/* Several at once have several. */
+		for (i = 0; i < 4; i++) {
+			push_wide(cl, buf, round + i, of[(round + i) % NR].nr,
+				  of[(round + i) % NR].arg_len);
+			ck_assert_int_eq(fx_submit(cl, 1), 1);
+		}
+		for (i = 0; i < 4; i++)
+			tags[i] = expect_wide(fx, round + i, of[(round + i) % NR].nr,
+					      of[(round + i) % NR].arg_len);
+		for (i = 0; i < 4; i++) {
+			fx_commit(fx, tags[3 - i], 0);
+			fx_expect(cl, round + 3 - i, 0);
+		}
+	}
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
 /* Arguments of 1..16 bytes are in the entry, whatever else the task brings. */
 START_TEST(short_arguments)
 {
@@ -336,6 +417,7 @@ Suite *core_dispatch_suite(void)
 
 	tcase_add_test(tc, contents);
 	tcase_add_test(tc, smallest_ring);
+	tcase_add_test(tc, wide_tasks_in_one_place);
 	tcase_add_test(tc, short_arguments);
 	tcase_add_test(tc, position_wrap);
 	tcase_add_test(tc, stale_words);
