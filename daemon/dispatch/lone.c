@@ -12,6 +12,7 @@
 struct entry {
 	struct arax_dispatch d;
 	struct arax_dispatch_range ranges[LONE_RANGES];
+	uint8_t args[LONE_ARGS];
 };
 
 /*
@@ -50,7 +51,7 @@ static inline bool is_lone(struct poller *p, struct link *l, const struct arax_d
 	uint32_t next = l->head;
 
 	if (!alike && (d->opcode != ARAX_OP_LAUNCH || d->nr_ranges > LONE_RANGES ||
-		       d->arg_len > ARAX_INLINE_ARGS || d->kernel > CORE_MAX_KERNELS))
+		       d->arg_len > LONE_ARGS || d->kernel > CORE_MAX_KERNELS))
 		return false;
 	if (unlikely(d->deadline_ns || d->error || d->flags & ARAX_DISPATCH_BLOCKED))
 		return false;
@@ -75,10 +76,12 @@ static inline void fill(struct lone *lone, struct link *l, const struct arax_dis
 	n->d = *d;
 	for (i = 0; i < n->d.nr_ranges; i++)
 		lone->ranges[i] = from[i];
+	if (unlikely(n->d.arg_len > ARAX_INLINE_ARGS))
+		memcpy(lone->args, from + n->d.nr_ranges, n->d.arg_len);
 	if (alike && n->sched.kernel == kernel)
 		return;
 	n->ranges = lone->ranges;
-	n->args = n->d.args;
+	n->args = n->d.arg_len > ARAX_INLINE_ARGS ? lone->args : n->d.args;
 	n->sched.flow = NULL;
 	n->sched.kind = 0;
 	n->sched.booked_ns = 0;
@@ -121,6 +124,8 @@ void lone_enter(struct run *run)
 
 	e.d = n->d;
 	memcpy(e.ranges, n->ranges, n->d.nr_ranges * sizeof(e.ranges[0]));
+	if (n->d.arg_len > ARAX_INLINE_ARGS)
+		memcpy(e.ranges + n->d.nr_ranges, n->args, n->d.arg_len);
 	node = graph_add_running(run->link->graph, &e.d);
 	if (!node)
 		return;

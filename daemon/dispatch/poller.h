@@ -88,11 +88,12 @@ struct poller_device {
 	uint32_t hasty;
 };
 
-#define LONE_RANGES	2
+#define LONE_RANGES	6
+#define LONE_ARGS	128
 
 /**
  * struct lone - a task that is not in the graph, see lone.h
- * @node, @ranges: it
+ * @node, @ranges, @args: it; these if they are longer than the node's own
  * @run:	by which it runs, or ran and has not come back; NULL: there is none
  * @begin:	ticks: of the last one
  * @company_until: ticks: several came at once lately
@@ -101,6 +102,7 @@ struct poller_device {
 struct lone {
 	struct graph_node node;
 	struct arax_dispatch_range ranges[LONE_RANGES];
+	uint8_t args[LONE_ARGS] __attribute__((aligned(16)));
 	struct run *run;
 	uint64_t begin;
 	uint64_t company_until;

@@ -283,6 +283,24 @@ static void list_unlink(struct node **head, struct node **tail, struct node *n)
 		*tail = n->prev;
 }
 
+/* Where its arguments begin in a blob behind ranges and what is known of them; *@class: of the blob. */
+static inline size_t blob_layout(const struct arax_dispatch *d, int *class)
+{
+	size_t room = d->nr_ranges * (sizeof(struct arax_dispatch_range) + sizeof(struct access));
+	size_t at = (room + 15) & ~(size_t)15;
+	size_t args = d->arg_len > ARAX_INLINE_ARGS ? d->arg_len : 0;
+
+	*class = 0;
+	while (blob_sizes[*class] < at + args)
+		(*class)++;
+	return at;
+}
+
+static inline bool needs_blob(const struct arax_dispatch *d)
+{
+	return unlikely(d->nr_ranges > NODE_RANGES || d->arg_len > ARAX_INLINE_ARGS);
+}
+
 /* Copies everything of the task; the entry may be overwritten afterwards. */
 static inline struct node *node_create(struct graph *g, const struct arax_dispatch *d)
 {
@@ -303,16 +321,11 @@ static inline struct node *node_create(struct graph *g, const struct arax_dispat
 	n->access = n->inline_access;
 	n->pub.ranges = n->inline_ranges;
 	n->pub.args = n->pub.d.args;
-	if (unlikely(nr > NODE_RANGES || d->arg_len > ARAX_INLINE_ARGS)) {
-		size_t args = d->arg_len > ARAX_INLINE_ARGS ? d->arg_len : 0;
-		size_t room = nr * (sizeof(*ranges) + sizeof(struct access));
-		size_t at = (room + 15) & ~(size_t)15;
-		int class = 0;
-		char *blob;
+	if (needs_blob(d)) {
+		int class;
+		size_t at = blob_layout(d, &class);
+		char *blob = pool_get(&g->blob_pool[class]);
 
-		while (blob_sizes[class] < at + args)
-			class++;
-		blob = pool_get(&g->blob_pool[class]);
 		if (!blob) {
 			pool_put(&g->node_pool, n);
 			return NULL;
@@ -322,8 +335,8 @@ static inline struct node *node_create(struct graph *g, const struct arax_dispat
 		memcpy(blob, ranges, nr * sizeof(*ranges));
 		n->pub.ranges = (void *)blob;
 		n->access = (void *)(blob + nr * sizeof(*ranges));
-		if (args) {
-			memcpy(blob + at, ranges + nr, args);
+		if (d->arg_len > ARAX_INLINE_ARGS) {
+			memcpy(blob + at, ranges + nr, d->arg_len);
 			n->pub.args = blob + at;
 		}
 	} else {
@@ -973,6 +986,18 @@ static inline bool is_sound(const struct graph *g, const struct arax_dispatch *d
 	return likely(ARAX_TAG_SLOT(d->tag) < g->nr_slots);
 }
 
+static bool reserve_node(struct graph *g, const struct arax_dispatch *d)
+{
+	int class;
+
+	if (needs_blob(d)) {
+		blob_layout(d, &class);
+		if (!pool_reserve(&g->blob_pool[class], 1))
+			return false;
+	}
+	return pool_reserve(&g->node_pool, 1);
+}
+
 bool graph_is_free(struct graph *g, const struct arax_dispatch *d, bool alike)
 {
 	const struct queue *q = g->last_queue;
@@ -986,7 +1011,7 @@ bool graph_is_free(struct graph *g, const struct arax_dispatch *d, bool alike)
 	c = q->context;
 	return !c->live && !c->lingering && known_failures(c, d) >= c->failures &&
 	       (likely(alike) ? is_sound(g, d) : !check(g, d)) && reserve(g, d) &&
-	       pool_reserve(&g->node_pool, 1);
+	       reserve_node(g, d);
 }
 
 struct graph_node *graph_add_running(struct graph *g, const struct arax_dispatch *d)

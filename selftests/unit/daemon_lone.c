@@ -6,6 +6,7 @@
 #include <check.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "daemon/dispatch/poller.h"
@@ -150,6 +151,155 @@ START_TEST(so_have_rows)
 		ck_assert(ordered || nr_lone() < before + nr);
 	}
 	ck_assert(enough);
+}
+END_TEST
+
+/* What kernels of libraries have: some more ranges than two, or more than a few arguments. */
+struct wide {
+	const char *name;
+	uint32_t id, nr, arg_len;
+	uint32_t args[9];
+	uint32_t lacks;		/* bytes of the first range */
+};
+
+static float *words(uint32_t *handle)
+{
+	uint8_t *data;
+
+	*handle = client_buffer(&c, PAGE, &data, NULL);
+	ck_assert_ptr_ne(data, MAP_FAILED);
+	return (float *)(void *)data;
+}
+
+/* One word of each buffer, all read but the last one. */
+static void launch_knowing(const struct wide *w, const uint32_t *handles, uint32_t known)
+{
+	uint8_t *arena = c.region + c.layout.arena_offset;
+	struct arax_task_ext *x = (void *)arena;
+	struct arax_range *more = (void *)(x + 1);
+	struct arax_task *t = client_spin(&c, w->id, queue, handles[0], 0);
+	uint32_t i;
+
+	for (i = 0; i < w->nr; i++)
+		*(i < 2 ? &t->ranges[i] : &more[i - 2]) =
+			whole(handles[i], i < w->nr - 1 ? ARAX_IN : ARAX_OUT, 4 + 4 * (w->nr == 5 && !i));
+	t->nr_ranges = 2;
+	t->flags = ARAX_TASK_EXT;
+	t->ranges[0].length -= w->lacks;
+	*x = (struct arax_task_ext){
+		.size = sizeof(*x), .nr_ranges = (uint16_t)(w->nr - 2), .known = known,
+	};
+	if (w->arg_len > ARAX_INLINE_ARGS) {
+		x->arg_len = (uint16_t)w->arg_len;
+		memcpy(more + w->nr - 2, w->args, w->arg_len);
+		t->arg_len = 0;
+	} else {
+		memcpy(t->args, w->args, w->arg_len);
+		t->arg_len = (uint8_t)w->arg_len;
+	}
+	client_publish(&c);
+}
+
+static void launch_wide(const struct wide *w, const uint32_t *handles)
+{
+	launch_knowing(w, handles, 0);
+}
+
+/* y = 3 * x, and 3 * x + 2. */
+static void run_wide(const struct wide *w, int n)
+{
+	const bool sparse = w->nr == 5;
+	uint32_t handles[5];
+	float *p[5];
+
+	for (uint32_t i = 0; i < w->nr; i++)
+		p[i] = words(&handles[i]);
+	if (sparse) {
+		((uint32_t *)(void *)p[0])[1] = 1;
+		p[2][0] = 3;
+	} else {
+		p[1][0] = 3;
+		p[2][0] = 2;
+	}
+	for (int i = 0; i < n; i++) {
+		p[sparse ? 3 : 0][0] = (float)i;
+		launch_wide(w, handles);
+		await(0);
+		ck_assert_float_eq(p[w->nr - 1][0], 3 * (float)i + (sparse ? 0 : 2));
+	}
+	for (uint32_t i = 0; i < w->nr; i++)
+		munmap(p[i], PAGE);
+}
+
+START_TEST(so_have_those_with_more_ranges_and_arguments)
+{
+	/* rows, cols, nnz; batch, channels, height, width, filters, kernel's sides, stride, pad. */
+	struct wide of[] = {
+		{ "spmv", 0, 5, 12, { 1, 1, 1 }, 0 },
+		{ "conv2d_f32", 0, 4, 36, { 1, 1, 1, 1, 1, 1, 1, 1, 0 }, 0 },
+	};
+
+	client_close(&c);
+	daemon_down(d);
+	d = daemon_up_with("loop { inline_us = 400 } cpu { groups = { \"0\" } }");
+	attach();
+	for (uint32_t i = 0; i < 2; i++) {
+		struct arax_kernel_lookup k = { .size = sizeof(k) };
+		bool lone = false;
+
+		strcpy(k.name, of[i].name);
+		ck_assert_int_eq(CALL(&c, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+		of[i].id = k.id;
+		run_wide(&of[i], 300);
+		for (int tries = 0; tries < TRIES && !lone; tries++) {
+			uint64_t before = nr_lone();
+
+			run_wide(&of[i], tries ? 3000 : 300);
+			lone = nr_lone() > before;
+		}
+		ck_assert(lone);
+	}
+}
+END_TEST
+
+/* One of them that fails enters the graph with all that it has, so that others depend on it. */
+START_TEST(so_does_one_of_them_fail)
+{
+	struct wide w = { "conv2d_f32", 0, 4, 36, { 1, 1, 1, 1, 1, 1, 1, 1, 0 }, 0 };
+	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "conv2d_f32" };
+	struct arax_completion failed, done;
+	uint32_t handles[4], known = 0;
+	bool lone = false;
+
+	ck_assert_int_eq(CALL(&c, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	w.id = k.id;
+	for (uint32_t i = 0; i < 4; i++)
+		handles[i] = client_buffer(&c, PAGE, NULL, NULL);
+	for (int tries = 0; tries < TRIES && !lone; tries++) {
+		uint64_t before;
+
+		w.lacks = 0;
+		for (int i = 0; i < (tries ? 3000 : 300); i++) {
+			launch_knowing(&w, handles, known);
+			await(0);
+		}
+		before = nr_lone();
+		w.lacks = 4;
+		launch_knowing(&w, handles, known);
+		failed = await(-EINVAL);
+		lone = nr_lone() > before;
+		ck_assert_uint_eq(failed.failure, known + 1);
+		/* By the last of its ranges. */
+		entry(handles[3], SHORT_US)->known = known;
+		client_publish(&c);
+		done = await(-ECANCELED);
+		ck_assert_uint_eq(done.origin, failed.tag);
+		entry(second, SHORT_US)->known = known;
+		client_publish(&c);
+		await(0);
+		known = failed.failure;
+	}
+	ck_assert(lone);
 }
 END_TEST
 
@@ -741,6 +891,8 @@ int main(void)
 	tcase_add_checked_fixture(t, up, down);
 	tcase_add_test(t, who_waits_for_each_has_lone_ones);
 	tcase_add_test(t, so_have_rows);
+	tcase_add_test(t, so_have_those_with_more_ranges_and_arguments);
+	tcase_add_test(t, so_does_one_of_them_fail);
 	tcase_add_test(t, the_core_knows_of_room_when_it_is_told);
 	tcase_add_test(t, one_of_a_row_fails);
 	tcase_add_test(t, one_of_a_row_runs_on);

@@ -563,6 +563,19 @@ START_TEST(who_is_alike_is_looked_at)
 }
 END_TEST
 
+/* Of one range and a few arguments up to many of both; of few places, so that no table grows. */
+static struct entry *wide(uint32_t i)
+{
+	struct entry *t = task(0, 1, DF);
+
+	for (uint32_t k = 0; k <= i % 7; k++)
+		range(t, ARAX_INOUT, (i + k) % 20, i % 8 * 16, 8);
+	t->d.arg_len = (uint16_t)(i * 17 % 300);
+	memset(t->r + t->d.nr_ranges, (int)i, t->d.arg_len);
+	t->d.cells = (uint16_t)(t->d.cells + (t->d.arg_len + ARAX_CELL_SIZE - 1) / ARAX_CELL_SIZE);
+	return t;
+}
+
 /* Who is free enters without fail, so without new memory, whatever pool others have used up. */
 START_TEST(who_is_free_has_room)
 {
@@ -573,11 +586,11 @@ START_TEST(who_is_free_has_room)
 	add(task(0, 1, DF));
 	graph_complete(g, pop(0), 0, NULL);
 	for (uint32_t i = 1; i < 5000; i++) {
-		t = task(i, 1, DF);
+		t = i % 3 ? task(i, 1, DF) : wide(i / 3);
+		t->d.tag = tag(i);
 		t->d.context = 2;
 		add(t);
-		t = task(0, 1, DF);
-		range(t, ARAX_INOUT, i % 100, i * 16, 8);
+		t = wide(i);
 		ck_assert(graph_is_free(g, &t->d, false));
 		graph_stats(g, &before);
 		n = graph_add_running(g, &t->d);
