@@ -609,6 +609,7 @@ bool runner_is_usual(const struct runner *r, const struct runner_task *t)
 void runner_submit(struct runner *r, struct runner_task *t)
 {
 	struct lane *lane = &r->lanes[t->lane % r->nr_lanes];
+	bool asleep;
 
 	t->next = NULL;
 	pthread_mutex_lock(&lane->lock);
@@ -616,10 +617,13 @@ void runner_submit(struct runner *r, struct runner_task *t)
 	lane->tail = &t->next;
 	t->ticket = atomic_load_explicit(&lane->submitted, memory_order_relaxed);
 	atomic_fetch_add_explicit(&lane->submitted, 1, memory_order_relaxed);
-	if (lane->asleep && !lane->handed_ns)
+	asleep = lane->asleep;
+	if (asleep && !lane->handed_ns)
 		lane->handed_ns = now_ns();
-	pthread_cond_signal(&lane->cond);
 	pthread_mutex_unlock(&lane->lock);
+	/* Not before: on this CPU it would run at once, and have to wait for the lock. */
+	if (asleep)
+		pthread_cond_signal(&lane->cond);
 }
 
 uint32_t runner_ticket(const struct runner *r, uint32_t lane)
