@@ -30,12 +30,15 @@ json_t *bench_depth(const struct options *o)
 				 .round = session_depth_round, .scale = GRAIN };
 	struct measure nops = { .name = "io_uring NOP, batch of 32", .round = uring_round,
 				.scale = 32 };
-	struct measure *all[4] = { &task, &ring };
+	struct measure wide = { .name = "of four ranges and 32 bytes", .round = session_wide_round,
+				.scale = GRAIN };
+	struct measure *all[5] = { &task, &ring, &wide };
 	struct part p = { .name = task.name, .unit = "ns" };
+	struct part more = { .name = wide.name, .unit = "ns" };
 	struct server server, broker;
 	struct session s, bs;
 	const char *why = NULL;
-	size_t n = 2;
+	size_t n = 3;
 
 	tenant_enter();
 	server_start(&server, o->link);
@@ -43,6 +46,7 @@ json_t *bench_depth(const struct options *o)
 	ring.arg = rings_start(place_cpu[1]);
 	session_open(&s, server.link);
 	task.arg = &s;
+	wide.arg = &s;
 	place_self(place_cpu[0]);
 	server_place(&server, place_cpu[1]);
 	if (kernel) {
@@ -64,6 +68,8 @@ json_t *bench_depth(const struct options *o)
 	p.bar = kernel ? 1 : BAR_NS;
 	part_measured(&p, &task, kernel ? &other : &ring);
 	result_part(result, &p);
+	part_measured(&more, &wide, &ring);
+	result_part(result, &more);
 	result_peer(result, ring.name, measure_p50(&ring));
 	if (kernel)
 		result_peer(result, other.name, measure_p50(&other));

@@ -33,6 +33,7 @@ void session_open(struct session *s, const char *link)
 	}
 	session_find(s, "bench_null", &s->null);
 	session_find(s, "bench_empty", &s->empty);
+	session_find(s, "bench_wide", &s->wide);
 }
 
 void session_close(struct session *s)
@@ -90,28 +91,34 @@ void session_null_round(void *arg, double seconds, struct samples *samples)
 
 /* ------------------------------------------------------------------ */
 
+#define WIDEST	4
+
 struct window {
 	struct arax_desc desc[WINDOW];
 	struct arax_event event[WINDOW];
-	struct arax_range ranges[WINDOW][2];
-	uint64_t args[WINDOW][2];
+	struct arax_range ranges[WINDOW][WIDEST];
+	uint64_t args[WINDOW][WIDEST];
 };
 
-static void window_init(struct session *s, struct window *w, int with_ranges)
+/* Tasks of @kernel, with @nr ranges: the last one is updated, the others are read. */
+static void window_init(struct session *s, struct window *w, const struct arax_kernel *kernel,
+			unsigned int nr)
 {
-	int i;
+	unsigned int i, k;
 
 	memset(w, 0, sizeof(*w));
 	for (i = 0; i < WINDOW; i++) {
-		w->ranges[i][0] = arax_in(input(s, (uint64_t)i));
-		w->ranges[i][1] = arax_inout(output(s, (uint64_t)i));
+		for (k = 0; k + 1 < nr; k++)
+			w->ranges[i][k] = arax_in(input(s, (uint64_t)i + k));
+		if (nr)
+			w->ranges[i][nr - 1] = arax_inout(output(s, (uint64_t)i));
 		w->desc[i].opcode = ARAX_OP_LAUNCH;
-		w->desc[i].kernel = with_ranges ? &s->null : &s->empty;
+		w->desc[i].kernel = kernel;
 		w->desc[i].grid = arax_grid(1, 1, 1);
 		w->desc[i].args = w->args[i];
-		w->desc[i].arg_len = sizeof(w->args[i]);
+		w->desc[i].arg_len = (nr > 2 ? nr : 2) * sizeof(w->args[i][0]);
 		w->desc[i].ranges = w->ranges[i];
-		w->desc[i].nr_ranges = with_ranges ? 2 : 0;
+		w->desc[i].nr_ranges = nr;
 		w->desc[i].event = &w->event[i];
 	}
 }
@@ -137,13 +144,13 @@ static void window_wait(struct session *s, struct window *w, unsigned int first)
 }
 
 static void window_round(struct session *s, double seconds, struct samples *samples,
-			 int with_ranges)
+			 const struct arax_kernel *kernel, unsigned int nr)
 {
 	static struct window w;
 	unsigned int at = 0, done = 0, i;
 	uint64_t t0, t1, end;
 
-	window_init(s, &w, with_ranges);
+	window_init(s, &w, kernel, nr);
 	for (i = 0; i < WINDOW; i += s->batch)
 		window_submit(s, &w, i);
 	t0 = ticks();
@@ -167,10 +174,21 @@ static void window_round(struct session *s, double seconds, struct samples *samp
 
 void session_depth_round(void *arg, double seconds, struct samples *samples)
 {
-	window_round(arg, seconds, samples, 1);
+	struct session *s = arg;
+
+	window_round(s, seconds, samples, &s->null, 2);
 }
 
 void session_empty_round(void *arg, double seconds, struct samples *samples)
 {
-	window_round(arg, seconds, samples, 0);
+	struct session *s = arg;
+
+	window_round(s, seconds, samples, &s->empty, 0);
+}
+
+void session_wide_round(void *arg, double seconds, struct samples *samples)
+{
+	struct session *s = arg;
+
+	window_round(s, seconds, samples, &s->wide, WIDEST);
 }

@@ -23,6 +23,7 @@ struct session {
 	struct arax_buffer *buffers[SESSION_BUFFERS];
 	struct arax_kernel null;	/* 16 bytes, an in and an inout range */
 	struct arax_kernel empty;	/* 16 bytes, no range */
+	struct arax_kernel wide;	/* 32 bytes, three in and an inout range */
 	uint64_t gap_ns;
 	unsigned int batch;
 	uint64_t turn;
@@ -40,7 +41,8 @@ void session_null(struct session *s);
 void session_null_round(void *arg, double seconds, struct samples *samples);
 /* WINDOW tasks outstanding; a sample is GRAIN tasks: let `scale` be GRAIN. */
 void session_depth_round(void *arg, double seconds, struct samples *samples);
-/* The same without ranges. */
+/* The same without ranges, and with four. */
 void session_empty_round(void *arg, double seconds, struct samples *samples);
+void session_wide_round(void *arg, double seconds, struct samples *samples);
 
 #endif

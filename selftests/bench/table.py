@@ -16,7 +16,7 @@ FIELDS = {
     "floor": (float, type(None)), "ratio": (float, type(None)), "peers": dict, "bar_of": str,
     "parts": list, "machine": dict,
 }
-PARTS = {"floors": 1, "null": 3, "depth": 1, "sleep": 4, "handover": 4, "access": 7, "stream": 1, "starpu": 2,
+PARTS = {"floors": 1, "null": 3, "depth": 2, "sleep": 4, "handover": 4, "access": 7, "stream": 1, "starpu": 2,
          "simscale": 2, "elastic": 6, "grcuda-sim": 11, "cholesky-sim": 5,
          "grcuda": 15, "overhead": 28, "cholesky": 8, "sharing": 7, "graph": 9, "fair": 7, "rodinia": 11,
          "opencl": 5, "cuda": 20, "outofcore": 9}
