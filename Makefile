@@ -162,7 +162,7 @@ fuzz: $(FUZZ_TARGETS)
 test-fuzz:
 	@rc=0; for t in $(FUZZ_TARGETS); do \
 		scripts/tally run fuzz/$${t#fuzz-} -- \
-			$(MAKE) --no-print-directory FUZZ_SECONDS=7 $$t || rc=1; \
+			$(MAKE) --no-print-directory FUZZ_SECONDS=4 $$t || rc=1; \
 	done; exit $$rc
 FIRST_TARGETS += test-fuzz
 TEST_NEEDS += $(FUZZ_TARGETS:fuzz-%=$(B)/fuzz/%)

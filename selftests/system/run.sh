@@ -350,13 +350,14 @@ system system/no-room-aside 'cpu { groups = { "0" } } worker { timeout_ms = 0 ma
 	stand-aside killed_with_a_kernel_that_hangs
 
 # What programs bring for OpenCL's devices; and for two, of which one may run what is built for
-# the other.
-system system/own-opencl 'backend "opencl" { } worker { timeout_ms = 0 }' own-opencl
+# the other.  Mostly a compiler, on one processor each.
+beside system/own-opencl 'backend "opencl" { } worker { timeout_ms = 0 }' own-opencl
+beside system/own-opencl-two 'cpu { groups = { "0" } } sched { policy = "rr" } worker { timeout_ms = 0 }
+	backend "opencl" { options = { "sub-devices=2" } }' own-opencl
+join
 AGAIN=10 LOGGED='followed=[1-9]' LOGGED_WITH=opencl \
 	system system/own-opencl-alone 'cpu { enable = false }
 	backend "opencl" { }' own-opencl opencl_after_chains_that_failed
-system system/own-opencl-two 'cpu { groups = { "0" } } sched { policy = "rr" } worker { timeout_ms = 0 }
-	backend "opencl" { options = { "sub-devices=2" } }' own-opencl
 
 # Tasks that are started before what they wait for has ended; on its own memory that is up to
 # the lane.
