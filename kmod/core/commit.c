@@ -148,7 +148,7 @@ static inline void release(struct core_task *t, struct core_garbage *g)
 	for (; b < end; b++)
 		core_buffer_put_locked(*b, g);
 	core_queue_put_locked(t->queue, g);
-	if (t->big) {
+	if (t->big && !t->roomy) {
 		*(void **)t->big = g->bigs;
 		g->bigs = t->big;
 		t->big = NULL;

@@ -457,20 +457,20 @@ struct core_task {
 	struct core_client *client;
 	struct core_queue *queue;
 	struct core_buffer *inline_buffers[2];
-	void *big;		/* allocation behind @buffers, @ranges, @args; NULL: it has none, or @room */
+	void *big;		/* allocation behind @buffers, @ranges, @args, or NULL */
 	u8 state;
 	u8 notes;		/* CORE_NOTE_* that are pending */
 	bool started;		/* seen at detach */
 	bool blocked;
 	bool canceled;		/* the client asked while it was dispatched */
 	bool ranged;		/* its ranges are known */
+	bool roomy;		/* @big is a core_room, and stays */
 
 	struct arax_dispatch d ____cacheline_aligned;	/* as it is, or will be, in the dispatch ring */
 
 	struct core_buffer **buffers ____cacheline_aligned;
 	struct arax_dispatch_range *ranges;
 	u8 *args;
-	struct core_room *room;	/* NULL: it has never had more than is in here */
 	struct core_timeline *wait;
 	struct core_timeline *signal;
 	u64 place;		/* in the client's ring, counted for ever */
@@ -493,8 +493,11 @@ struct core_task {
  * kernels of libraries do: kept for the next one in the same place.
  */
 struct core_room {
-	struct core_room *next;	/* of the client's */
-	u8 bytes[CORE_ROOM];
+	struct core_room *next;	/* of all that the client has */
+	union {
+		struct core_room *next_spare;
+		u8 bytes[CORE_ROOM];
+	};
 };
 
 /* In place of those that a stuck mediator holds. */
@@ -572,7 +575,8 @@ struct core_client {
 	bool orphaned;		/* it was when a mediator died, whoever reads; core->dispatch writes */
 	u32 orphans_end;	/* what was published then ends before this; core->dispatch */
 	struct core_queue *last_queue;	/* that a task was submitted to, or NULL */
-	struct core_room *rooms;	/* of its tasks */
+	struct core_room *rooms;	/* of its tasks, and those that were: */
+	struct core_room *spare_rooms;
 	struct core_handles handles;
 	u32 nr[CORE_TIMELINE + 1];
 	u64 device_memory;	/* core->dispatch: charged by the mediator */

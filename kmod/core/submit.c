@@ -128,23 +128,47 @@ static inline int check_opcode(struct core *core, const struct core_task *t)
 	return -EOPNOTSUPP;
 }
 
+/* The place's next task needs more. */
+static void leave_room(struct core_client *c, struct core_task *t)
+{
+	struct core_room *room = t->big;
+
+	room->next_spare = c->spare_rooms;
+	c->spare_rooms = room;
+	t->big = NULL;
+	t->roomy = false;
+}
+
+static struct core_room *take_room(struct core_client *c)
+{
+	struct core_room *room = c->spare_rooms;
+
+	if (room) {
+		c->spare_rooms = room->next_spare;
+		return room;
+	}
+	room = core_alloc(sizeof(*room));
+	if (room) {
+		room->next = c->rooms;
+		c->rooms = room;
+	}
+	return room;
+}
+
 static u8 *find_room(struct core_client *c, struct core_task *t, size_t n)
 {
-	/* The first word links the allocation into a core_garbage. */
 	if (n > CORE_ROOM) {
+		if (t->roomy)
+			leave_room(c, t);
+		/* The first word links the allocation into a core_garbage. */
 		t->big = core_alloc(sizeof(u64) + n);
 		return t->big ? (u8 *)t->big + sizeof(u64) : NULL;
 	}
-	if (!t->room) {
-		struct core_room *room = core_alloc(sizeof(*room));
-
-		if (!room)
-			return NULL;
-		room->next = c->rooms;
-		c->rooms = room;
-		t->room = room;
+	if (!t->roomy) {
+		t->big = take_room(c);
+		t->roomy = t->big;
 	}
-	return t->room->bytes;
+	return t->roomy ? ((struct core_room *)t->big)->bytes : NULL;
 }
 
 /* Room for more ranges or arguments than the task itself holds. */
@@ -438,7 +462,6 @@ static inline int prepare(struct core_client *c, struct core_task *t, const unio
 {
 	const struct arax_task_short *s = &e->brief;
 
-	t->big = NULL;
 	t->wait = NULL;
 	t->signal = NULL;
 	t->ranged = false;
@@ -513,7 +536,7 @@ static inline void take_references(struct core_task *t)
 
 static void throw_big(struct core_task *t, struct core_garbage *g)
 {
-	if (!t->big)
+	if (!t->big || t->roomy)
 		return;
 	*(void **)t->big = g->bigs;
 	g->bigs = t->big;

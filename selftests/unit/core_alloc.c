@@ -6,6 +6,7 @@
  */
 #include <check.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core_fixture.h"
 
@@ -16,11 +17,13 @@ static struct core *watched;
 static u32 under_lock;
 static void (*meanwhile)(void);		/* once, while so much memory is had */
 static size_t so_much;
+static u32 times;			/* that so much was had */
 
 void *__wrap_aligned_alloc(size_t align, size_t bytes)
 {
 	void (*then)(void) = meanwhile;
 
+	times += watched && bytes == so_much;
 	if (watched && core_lock_taken(&watched->lock)) {
 		under_lock++;
 	} else if (watched && then && bytes == so_much) {
@@ -129,6 +132,69 @@ START_TEST(users_and_tenants)
 }
 END_TEST
 
+/* Several at once, with arguments of so many bytes, for which they have no room of their own. */
+static void run_wide(struct fx *fx, u32 nr, u32 arg_len)
+{
+	struct arax_task_ext x = { .size = sizeof(x), .arg_len = (u16)arg_len };
+	u64 tags[16];
+	u32 i;
+
+	memcpy(cl->region + cl->init.arena_offset, &x, sizeof(x));
+	for (i = 0; i < nr; i++) {
+		struct arax_task t = fx_marker(cl, i);
+
+		t.opcode = ARAX_OP_CALL;
+		t.flags = ARAX_TASK_EXT;
+		fx_push(cl, &t);
+	}
+	ck_assert_int_eq(fx_submit(cl, nr), (int)nr);
+	for (i = 0; i < nr; i++)
+		tags[i] = fx_expect_task(fx, i);
+	for (i = 0; i < nr; i++) {
+		fx_commit(fx, tags[i], 0);
+		fx_expect(cl, i, 0);
+	}
+}
+
+/* What a place has had for a task is had once, also where others in its place need much more. */
+START_TEST(room_is_kept)
+{
+	struct fx *fx = fx_new(NULL);
+	u32 i, before;
+
+	cl = fx_client_ready(fx);
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	watched = fx->core;
+	so_much = sizeof(struct core_room);
+	times = 0;
+	for (i = 0; i < 200; i++)
+		run_wide(fx, 16, CORE_ROOM);
+	before = times;
+	ck_assert_uint_ge(before, 16);
+	ck_assert_uint_le(before, cl->init.depth);
+	for (i = 0; i < 200; i++)
+		run_wide(fx, 1 + i % 16, i % 3 ? CORE_ROOM : 2000);
+	ck_assert_uint_eq(times, before);
+	/* As has one that is refused. */
+	for (i = 0; i < 200; i++) {
+		struct arax_task t = fx_marker(cl, 99);
+
+		t.opcode = ARAX_OP_COPY;
+		t.flags = ARAX_TASK_EXT;
+		fx_push(cl, &t);
+		ck_assert_int_eq(fx_submit(cl, 1), 1);
+		fx_expect(cl, 99, -EINVAL);
+		run_wide(fx, 16, CORE_ROOM);
+	}
+	ck_assert_uint_eq(times, before);
+	watched = NULL;
+	so_much = 0;
+	ck_assert_uint_eq(under_lock, 0);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
 Suite *core_alloc_suite(void)
 {
 	Suite *s = suite_create("core alloc");
@@ -137,6 +203,7 @@ Suite *core_alloc_suite(void)
 	tcase_add_test(tc, buffers);
 	tcase_add_test(tc, two_at_a_time);
 	tcase_add_test(tc, users_and_tenants);
+	tcase_add_test(tc, room_is_kept);
 	suite_add_tcase(s, tc);
 	return s;
 }
