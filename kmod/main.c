@@ -65,10 +65,10 @@ const struct core_ops arax_core_ops = {
 	.tenant_free	 = arax_tenant_free,
 };
 
+/* Without operations: opening it is ENODEV, until arax_init() gives it ours. */
 static struct miscdevice client_device = {
 	.minor	= MISC_DYNAMIC_MINOR,
 	.name	= "arax",
-	.fops	= &arax_client_fops,
 	.mode	= 0666,
 };
 
@@ -151,16 +151,21 @@ static int __init arax_init(void)
 	arax.core = core_create(&arax_core_ops, &params, &arax, &err);
 	if (!arax.core)
 		goto no_core;
-	err = misc_register(&ctl_device);
-	if (err)
-		goto destroy;
-	/* Last: nothing fails once a program can have opened it. */
+	/*
+	 * Where an init fails the module goes, whoever has a file of it.  So nothing fails once one
+	 * can be opened: of a node without operations misc_open() uses nothing that is ours.
+	 */
 	err = misc_register(&client_device);
 	if (err)
+		goto destroy;
+	err = misc_register(&ctl_device);
+	if (err)
 		goto deregister;
+	/* Who finds them has had misc_open()'s lock after we had: all of the above is there. */
+	WRITE_ONCE(client_device.fops, &arax_client_fops);
 	return 0;
 deregister:
-	misc_deregister(&ctl_device);
+	misc_deregister(&client_device);
 destroy:
 	core_destroy(arax.core);
 no_core:
@@ -177,8 +182,8 @@ no_events:
 /* No file of ours is open: each holds the module. */
 static void __exit arax_exit(void)
 {
-	misc_deregister(&client_device);
 	misc_deregister(&ctl_device);
+	misc_deregister(&client_device);
 	arax_mediator_exit();
 	destroy_workqueue(arax.graves);
 	/* Each held the module, and has little more to do. */

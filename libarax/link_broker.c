@@ -872,6 +872,9 @@ static int not_connected(int err, const char *path)
 	if (err == -EACCES && has_access_list(path))
 		return error_set(err, "connecting to %s, whose access list forbids it: araxd may be about to close what this user has sent it, which takes long; its log says so",
 				 path);
+	if (err == -EACCES)
+		return error_set(err, "connecting to %s, which its mode or its folder's forbids: this user is not in its group, or users have all of araxd's descriptors that they may have, which its log says; then it lets some in again when some are closed",
+				 path);
 	return error_set(err, "connecting to %s (" ERROR_NO_DAEMON ")", path);
 }
 

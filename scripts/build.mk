@@ -25,10 +25,13 @@ $(patsubst %,$(B)/kmod/%/arax.ko,$(GUEST_KERNELS)): $(B)/kmod/%/arax.ko: \
 		$(B)/kernels/%/stamp scripts/kmod-build $(KMOD_SOURCES)
 	scripts/kmod-build $(KMOD_ARGS) $(B)/kernels/$*/build $(@D)
 
-# Test modules that guests load: the one that borrows dma-bufs.
-$(patsubst %,$(B)/kmod/%/borrower/borrower.ko,$(GUEST_KERNELS)): $(B)/kmod/%/borrower/borrower.ko: \
-		$(B)/kernels/%/stamp scripts/kmod-build $(wildcard selftests/qemu/borrower/*)
-	scripts/kmod-build --of selftests/qemu/borrower $(B)/kernels/$*/build $(@D)
+# Test modules that guests load: one that borrows dma-bufs, one that takes a device's name.
+define test_module_rule
+$(patsubst %,$(B)/kmod/%/$(1)/$(1).ko,$(GUEST_KERNELS)): $(B)/kmod/%/$(1)/$(1).ko: \
+		$(B)/kernels/%/stamp scripts/kmod-build $(wildcard selftests/qemu/$(1)/*)
+	scripts/kmod-build --of selftests/qemu/$(1) $(B)/kernels/$$*/build $$(@D)
+endef
+$(foreach m,borrower namesake,$(eval $(call test_module_rule,$(m))))
 
 # For the running kernel, or any other tree: always asked, rarely at work.
 ifneq ($(KDIR),)

@@ -10,6 +10,7 @@
 
 #define ACL		"system.posix_acl_access"
 #define LAST_ENTRIES	3u	/* its group, the mask, and all others */
+#define OTHERS		0077	/* of a mode: all but the owner */
 
 /* Of <linux/posix_acl.h>, which programs don't have. */
 enum { USER_OBJ = 0x01, USER = 0x02, GROUP_OBJ = 0x04, MASK = 0x10, OTHER = 0x20 };
@@ -68,6 +69,31 @@ int barred_add(struct barred *b, const char *path, uid_t uid)
 	if (err)
 		b->nr--;
 	return err;
+}
+
+int barred_shut(struct barred *b, const char *path)
+{
+	struct stat st;
+
+	if (lstat(path, &st))
+		return -errno;
+	/* With an access list these are its mask and its last entry, which let nobody pass. */
+	if (chmod(path, st.st_mode & ~OTHERS & 07777))
+		return -errno;
+	b->path = path;
+	b->open_mode = st.st_mode & 07777;
+	b->shut = true;
+	return 0;
+}
+
+void barred_open(struct barred *b)
+{
+	struct stat st;
+
+	/* If it has gone nobody comes. */
+	if (!lstat(b->path, &st) && !(st.st_mode & OTHERS) && chmod(b->path, b->open_mode))
+		return;
+	b->shut = false;
 }
 
 const char *barred_remedy(int err)

@@ -433,6 +433,21 @@ static void complain_refused(struct broker *b, const struct ucred *peer, int err
 }
 
 /*
+ * One who can't be barred would have by and by what is administrators' and araxd's own.  Once users have
+ * all that they may have, none of them would be taken anyhow: so nobody is kept out in vain.
+ */
+static void shut_if_short(struct broker *b, uid_t uid, int err)
+{
+	/* No mode keeps the owner out. */
+	if (b->barred.shut || err == -EPERM || holdings_may_owe(b->holdings))
+		return;
+	if (!barred_shut(&b->barred, b->path))
+		log_warn("users have all of araxd's descriptors that they may have, and send more: none can connect until some are closed",
+			 log_u64("uid", uid), log_errno(err), log_u64("barred", b->barred.nr),
+			 log_str("path", b->path), log_str("remedy", barred_remedy(err)));
+}
+
+/*
  * Who has as much to be closed as may wait has as much again by being refused, if he sends it before
  * that: there is no end to it but that he can't connect.  Who is in the queue by now is still to come.
  */
@@ -441,10 +456,13 @@ static void bar_if_full(struct broker *b, uid_t uid)
 	uint64_t unsaid;
 	int err;
 
-	if (closer_state(b->closer, uid) == CLOSER_ROOM)
+	if (b->barred.shut || closer_state(b->closer, uid) == CLOSER_ROOM)
 		return;
 	err = barred_add(&b->barred, b->path, uid);
-	if (!err || err == -EEXIST || !complaints_say(&b->unbarred, uid, monotonic_ns(), &unsaid))
+	if (!err || err == -EEXIST)
+		return;
+	shut_if_short(b, uid, err);
+	if (!complaints_say(&b->unbarred, uid, monotonic_ns(), &unsaid))
 		return;
 	log_warn("a user who sends descriptors that take long to close can't be kept from connecting",
 		 log_u64("uid", uid), log_errno(err), log_u64("barred", b->barred.nr),
@@ -455,12 +473,16 @@ static void look_at_barred(struct broker *b)
 {
 	uint64_t now;
 
-	if (!b->barred.nr)
+	if (!b->barred.nr && !b->barred.shut)
 		return;
 	now = monotonic_ns();
 	if (now - b->looked_barred_ns < BARRED_MS * 1000000ull)
 		return;
 	b->looked_barred_ns = now;
+	if (b->barred.shut && holdings_may_owe(b->holdings))
+		barred_open(&b->barred);
+	if (b->barred.shut)
+		return;
 	for (uint32_t i = b->barred.nr; i--;)
 		if (closer_state(b->closer, b->barred.uid[i]) == CLOSER_ROOM)
 			barred_remove(&b->barred, i);
@@ -505,18 +527,45 @@ static void refuse(struct broker *b, int fd, int err)
 		close(fd);
 }
 
+static void listen_later(struct broker *b)
+{
+	listen_on(b, false);
+	b->listen_ns = monotonic_ns() + LISTEN_AGAIN_NS;
+}
+
+/*
+ * To be refused takes a descriptor as well, of who has sent something: so nobody comes when not even an
+ * administrator could be taken.  What is left then is araxd's own, as for its workers.
+ */
+static bool has_room(struct broker *b)
+{
+	if (holdings_have(b->holdings, CONN_FDS)) {
+		b->said_full &= !holdings_may_owe(b->holdings);
+		return true;
+	}
+	if (!b->said_full)
+		log_warn("no new client can be taken: clients have all of araxd's descriptors but its own",
+			 log_str("effect", "who connects waits until some are closed, administrators as well"),
+			 log_str("remedy", "end the programs of users that the lines above name; a higher LimitNOFILE= of araxd's unit"));
+	b->said_full = true;
+	return false;
+}
+
 static void accept_some(struct broker *b)
 {
 	int i, fd, err;
 
 	for (i = 0; i < 16; i++) {
+		if (!has_room(b)) {
+			listen_later(b);
+			return;
+		}
 		fd = accept4(b->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd < 0) {
 			/* Out of descriptors: wait until some come back. */
 			if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
 				log_warn("no new client can be taken", log_errno(errno));
-				listen_on(b, false);
-				b->listen_ns = monotonic_ns() + LISTEN_AGAIN_NS;
+				listen_later(b);
 			}
 			return;
 		}
@@ -683,7 +732,7 @@ static void *serve(void *arg)
 			timeout = until_listening(b, timeout);
 		if (b->nr_paused && (timeout < 0 || timeout > PAUSE_MS))
 			timeout = PAUSE_MS;
-		if (b->barred.nr && (timeout < 0 || timeout > BARRED_MS))
+		if ((b->barred.nr || b->barred.shut) && (timeout < 0 || timeout > BARRED_MS))
 			timeout = BARRED_MS;
 		if (b->nr_late && (timeout < 0 || timeout > LATE_MS))
 			timeout = LATE_MS;

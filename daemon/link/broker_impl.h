@@ -207,6 +207,7 @@ struct broker {
 	int event_fd;
 	struct source listen_source, event_source;
 	bool listening;
+	bool said_full;		/* nobody is taken, as there is no room for anybody */
 	uint64_t listen_ns;	/* not before; 0: not by itself */
 	uint32_t nr_paused;	/* connections from which nothing is read for now */
 	uint32_t nr_late;	/* of all their late calls */

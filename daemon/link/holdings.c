@@ -236,6 +236,12 @@ bool holdings_may_owe(const struct holdings *h)
 	return __atomic_load_n(&h->count.used[FDS], __ATOMIC_RELAXED) <= h->count.most[FDS];
 }
 
+bool holdings_have(const struct holdings *h, uint32_t fds)
+{
+	return __atomic_load_n(&h->count.used[FDS], __ATOMIC_RELAXED) + fds <=
+	       h->count.most[FDS] + h->more[FDS];
+}
+
 uid_t holder_uid(const struct holder *holder)
 {
 	return holder->uid;

@@ -49,6 +49,8 @@ struct holder *holdings_owe(struct holdings *h, uid_t uid, bool unlimited, uint3
  * one message can carry finds a place still, and what is administrators' and araxd's stays theirs.
  */
 bool holdings_may_owe(const struct holdings *h);
+/* Whether somebody can have so many descriptors: an administrator, if nobody else. */
+bool holdings_have(const struct holdings *h, uint32_t fds);
 
 uid_t holder_uid(const struct holder *holder);
 bool holder_is_unlimited(const struct holder *holder);

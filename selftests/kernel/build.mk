@@ -13,7 +13,7 @@ KT_SHARED := $(addprefix $(KT)/,ktest.c client.c mediator.c tenant.c) selftests/
 
 # One program per subject; those of one file come with their own frame.
 KT_PROGRAMS := calls fields entries memory dmabuf imports faults shuffle rings timeline access quota death trace
-KT_SINGLE   := smoke fail_nth stress
+KT_SINGLE   := smoke halfway fail_nth stress
 # For a module of their own: params.sh runs them between two loads.
 KT_BETWEEN  := full limits
 # The same structs for a 32-bit program (gcc-multilib), where there is one.
@@ -50,7 +50,8 @@ kernel-tests: $(KT_BINS)
 
 # All subjects with the module's defaults; the rings again with hardly any room,
 # then what 32-bit programs see.
-KT_COMMANDS := $(patsubst %,/root/%,$(KT_PROGRAMS) smoke) /root/params.sh
+KT_MODULES  := arax.ko borrower/borrower.ko namesake/namesake.ko
+KT_COMMANDS := $(patsubst %,/root/%,$(KT_PROGRAMS) smoke) /root/params.sh /root/halfway
 KT_SMALL    := '/root/unload.sh && insmod /lib/arax/arax.ko cells=256 slots=40' \
 	       /root/rings /root/death
 kt_32 = $(if $(HAVE_M32),$(patsubst %,/root/%32,$(1)),\
@@ -62,14 +63,14 @@ KT_LOADS     = '/root/load.sh $(1) /root/calls bad_addresses_are_EFAULT'
 # $(call kt_guest,KERNEL,TALLY,SECONDS,COMMANDS).  kmemleak's scans take the longer the more memory there is.
 # Devices' memory is bounced, by way of 4 MiB: see dmabuf.c.
 kt_guest = scripts/qemu-run --kernel $(1) $(if $(filter debug,$(1)),--mem 768M) --append swiotlb=2048,force \
-	--module $(B)/kmod/$(1)/arax.ko --module $(B)/kmod/$(1)/borrower/borrower.ko \
+	$(patsubst %,--module $(B)/kmod/$(1)/%,$(KT_MODULES)) \
 	$(patsubst %,--file %,$(KT_FILES)) --tally kernel/$(2) --timeout $(3) --each $(3) -- $(4)
 
-test-kernel-6.1 test-kernel-6.12 test-kernel-next: test-kernel-%: $(B)/kmod/%/arax.ko $(B)/kmod/%/borrower/borrower.ko $(KT_BINS)
+test-kernel-6.1 test-kernel-6.12 test-kernel-next: test-kernel-%: $(addprefix $(B)/kmod/%/,$(KT_MODULES)) $(KT_BINS)
 	@$(call kt_guest,$*,$*,1200,$(KT_COMMANDS) $(call kt_32,$(KT_32)) '/root/stress 10' \
 		$(KT_SMALL) $(call KT_LOADS,100))
 
-test-kernel-debug: $(addprefix $(B)/kmod/debug/,arax.ko borrower/borrower.ko) $(KT_BINS)
+test-kernel-debug: $(addprefix $(B)/kmod/debug/,$(KT_MODULES)) $(KT_BINS)
 	@$(call kt_guest,debug,debug,2400,$(KT_COMMANDS) $(call kt_32,$(KT_32_UNTIMED)) /root/fail_nth \
 		'/root/stress 20' $(KT_SMALL) $(call KT_LOADS,100))
 
@@ -77,25 +78,27 @@ test-kernel-debug: $(addprefix $(B)/kmod/debug/,arax.ko borrower/borrower.ko) $(
 SOAK_ROUNDS ?= 20
 KT_LONG := $(patsubst %,'TAP_SECONDS=1800 KTEST_SOAK=$(SOAK_ROUNDS) /root/%',entries memory shuffle rings quota death)
 
-soak-kernel-6.1 soak-kernel-6.12: soak-kernel-%: $(B)/kmod/%/arax.ko $(B)/kmod/%/borrower/borrower.ko $(KT_BINS)
+soak-kernel-6.1 soak-kernel-6.12: soak-kernel-%: $(addprefix $(B)/kmod/%/,$(KT_MODULES)) $(KT_BINS)
 	@$(call kt_guest,$*,$*-soak,3600,$(KT_LONG) '/root/stress 600' $(call KT_LOADS,1000))
 
-soak-kernel-debug: $(addprefix $(B)/kmod/debug/,arax.ko borrower/borrower.ko) $(KT_BINS)
+soak-kernel-debug: $(addprefix $(B)/kmod/debug/,$(KT_MODULES)) $(KT_BINS)
 	@$(call kt_guest,debug,debug-soak,7200,$(KT_LONG) '/root/stress 900' $(call KT_LOADS,100))
 
 test-sparse: $(B)/kernels/6.12/stamp
 	@if command -v sparse >/dev/null; then \
 		scripts/tally run style/sparse \
 			sh -ec 'scripts/kmod-build --sparse $(B)/kernels/6.12/build $(B)/kmod/sparse; \
-				scripts/kmod-build --sparse --of selftests/qemu/borrower \
-					$(B)/kernels/6.12/build $(B)/kmod/sparse/borrower'; \
+				for module in borrower namesake; do \
+					scripts/kmod-build --sparse --of selftests/qemu/$$module \
+						$(B)/kernels/6.12/build $(B)/kmod/sparse/$$module; \
+				done'; \
 	else \
 		scripts/tally add style/sparse 0 0 1 'no sparse (apt install sparse)'; \
 	fi
 
 FIRST_TARGETS += test-kernel-debug test-kernel-6.12 test-kernel-6.1
 TEST_TARGETS += test-sparse
-TEST_NEEDS += $(foreach k,debug 6.1 6.12,$(addprefix $(B)/kmod/$(k)/,arax.ko borrower/borrower.ko)) $(KT_BINS)
+TEST_NEEDS += $(foreach k,debug 6.1 6.12,$(addprefix $(B)/kmod/$(k)/,$(KT_MODULES))) $(KT_BINS)
 SOAK_TARGETS += soak-kernel-6.1 soak-kernel-6.12 soak-kernel-debug test-kernel-next
 .PHONY: kernel-tests test-kernel-6.1 test-kernel-6.12 test-kernel-debug test-kernel-next test-sparse \
 	soak-kernel-6.1 soak-kernel-6.12 soak-kernel-debug

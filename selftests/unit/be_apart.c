@@ -1904,6 +1904,71 @@ START_TEST(killed_and_never_ends)
 }
 END_TEST
 
+static void *remove_buffer(void *arg)
+{
+	struct leaver *l = arg;
+
+	hostmap_remove(l->m);
+	l->done = true;
+	return NULL;
+}
+
+/* Nor does whoever gives a buffer back wait for one that answers nothing: it is ended, and replaced. */
+START_TEST(never_lets_go)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP), *gate = load(dev, GATE);
+	struct mapping m, kept;
+	struct leaver l = { .dev = dev, .m = &m };
+	struct victim v = { 0 };
+	struct arax_launch_range r;
+	pthread_t thread, leaver;
+	pid_t hung, none;
+	uint64_t a;
+	bool done;
+
+	make_buffer(&m, 65536);
+	make_buffer(&kept, 65536);
+	move(dev, trap);
+	ck_assert_int_eq(ops->host_register(dev, kept.base, kept.bytes), 0);
+	a = take_memory(dev, 65536);
+	r = range(a, 4);
+	ck_assert_int_eq(ops->copy_in(dev, 0, a, m.base, m.bytes), 0);
+	emu_gate(0);
+	v.dev = dev;
+	fill(&v.job, gate, 0, 1, 1, &r, 1, &fine, 4);
+	ck_assert_int_eq(pthread_create(&thread, NULL, run_victim, &v), 0);
+	wait_for_kernels(1);
+	hung = the_helper();
+	ck_assert_int_eq(maps(hung, "arax-test-buffer"), 2);
+	take_log();
+	helper_step_ms = 300;
+	kill(hung, SIGSTOP);
+	ck_assert_int_eq(pthread_create(&leaver, NULL, remove_buffer, &l), 0);
+	done = comes_true(l.done, 1000);
+	kill(hung, SIGCONT);
+	pthread_join(leaver, NULL);
+	emu_gate(1);
+	pthread_join(thread, NULL);
+	helper_step_ms = 60000;
+	ck_assert(done);
+	unmap_buffer(&m);
+	assert_logged("takes too long to let go of a buffer, and is ended");
+	/* The launch is lost, and not to blame, though none was beside it. */
+	ck_assert_int_eq(v.result, -ENODEV);
+	ck_assert(!v.job.run.alone);
+	while (children(&none))
+		usleep(1000);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	ck_assert_int_ne(the_helper(), hung);
+	ck_assert_int_eq(maps(the_helper(), "arax-test-buffer"), 1);
+	assert_whole(dev, trap);
+	ops->host_unregister(dev, kept.base);
+	bury_buffer(&kept);
+	ops->kernel_unload(dev, gate);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
 /* ------------------------------------------------------------------ */
 /* There are no descriptors for a while                                  */
 
@@ -2675,6 +2740,7 @@ int main(int argc, char **argv)
 	ALL(killed_as_it_begins);
 	ALL(never_ends);
 	ALL(killed_and_never_ends);
+	ALL(never_lets_go);
 	ALL(no_descriptors);
 	ALL(more_calls_than_channels);
 	ALL(reset_without_descriptors);

@@ -3740,6 +3740,69 @@ START_TEST(refused_connections_are_few)
 }
 END_TEST
 
+/*
+ * Nor by being refused where no list keeps him out, as there are too many like him: no user comes once
+ * none could be taken, and what is left is administrators' still.
+ */
+START_TEST(who_cant_be_barred_leaves_some)
+{
+	struct broker *b = (struct broker *)daemon_poller(d)->links[0];
+	int pair[2], err = 0, null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	const uint32_t held = FILES - FILES / 4 - 200;
+	struct barred others = { .nr = 0 };
+	struct client one, root;
+	struct holder *rest;
+	struct stat st;
+	uint32_t n;
+
+	/* Its list is not araxd's, if it can have one at all. */
+	barred_add(&others, daemon_path(d), GREEDY + 7);
+	open_greedy(&one);
+	fill_closer(&one, pair, null);
+	while (told(&one) != -ECONNRESET)
+		;
+	client_close(&one);
+	/* While there is room nobody else is kept out. */
+	ck_assert_int_eq(leave_one(GREEDY, null), 0);
+	ck_assert_int_eq(leave_one(GREEDY + 1, null), 0);
+	rest = holdings_owe(b->holdings, GREEDY + 2, false, held);
+	for (n = 0; n < LEFT && !err; n++)
+		err = leave_one(GREEDY, null);
+	ck_assert_int_eq(err, -EACCES);
+	ck_assert_int_eq(leave_one(GREEDY + 1, null), -EACCES);
+	client_open(&root, daemon_path(d));
+	ck_assert_int_eq(told(&root), 0);
+	client_close(&root);
+	holder_give(rest, held, 0);
+	ck_assert(comes_true(!leave_one(GREEDY + 1, null), 10000));
+	ck_assert_int_eq(stat(daemon_path(d), &st), 0);
+	ck_assert_uint_eq(st.st_mode & 07777, 0666);
+	close(pair[1]);
+	close(null);
+}
+END_TEST
+
+/* Nobody is taken in only to be refused where an administrator would be, too: araxd needs the rest. */
+START_TEST(what_is_left_is_the_daemons)
+{
+	struct broker *b = (struct broker *)daemon_poller(d)->links[0];
+	struct holder *rest = holdings_owe(b->holdings, GREEDY, false, FILES - FILES / 8);
+	struct arax_info a = { .size = sizeof(a) };
+	struct client root;
+	struct pollfd p;
+
+	client_open(&root, daemon_path(d));
+	client_send(&root, ARAX_NR_INFO, &a, sizeof(a), NULL, 0);
+	p = (struct pollfd){ .fd = root.fd, .events = POLLIN };
+	ck_assert_int_eq(poll(&p, 1, 300), 0);
+	/* Who is there already is served. */
+	ck_assert_int_eq(CALL(&c, ARAX_NR_INFO, &a), 0);
+	holder_give(rest, FILES - FILES / 8, 0);
+	ck_assert_int_eq(client_receive(&root, &a, sizeof(a), NULL), 0);
+	client_close(&root);
+}
+END_TEST
+
 /* Users who have less each than one may, and together more than all: who adds to it waits. */
 START_TEST(stuck_descriptors_are_all_users)
 {
@@ -4550,6 +4613,8 @@ int main(void)
 		tcase_add_test(few, who_sends_quickly_waits);
 		tcase_add_test(few, stuck_descriptors_are_their_users);
 		tcase_add_test(few, refused_connections_are_few);
+		tcase_add_test(few, who_cant_be_barred_leaves_some);
+		tcase_add_test(few, what_is_left_is_the_daemons);
 		tcase_add_test(few, stuck_descriptors_are_all_users);
 		tcase_add_test(few, no_descriptors_come_without_a_place);
 		tcase_add_test(few, who_waits_may_leave);

@@ -2023,6 +2023,49 @@ START_TEST(barred_stay_known)
 }
 END_TEST
 
+static mode_t mode_of(const char *path)
+{
+	struct stat st;
+
+	ck_assert_int_eq(stat(path, &st), 0);
+	return st.st_mode & 07777;
+}
+
+/* All for a while, with the list and without it: then it is as it was, or as somebody has made it since. */
+START_TEST(barred_all_at_once)
+{
+	struct barred b = { .nr = 0 };
+	char path[UNIT_TMP_LEN];
+
+	if (!make_file(path))
+		return;
+	for (uint32_t i = 0; i < 2; i++) {
+		ck_assert_int_eq(barred_shut(&b, path), 0);
+		ck_assert_uint_eq(mode_of(path), 0600);
+		barred_open(&b);
+		ck_assert(!b.shut);
+		ck_assert_uint_eq(mode_of(path), 0626);
+		ck_assert_int_eq(has_acl(path), i);
+		ck_assert_int_eq(barred_add(&b, path, STRANGER + i), 0);
+	}
+	barred_remove(&b, 0);
+	barred_remove(&b, 0);
+	ck_assert_uint_eq(mode_of(path), 0626);
+	ck_assert_int_eq(barred_shut(&b, path), 0);
+	ck_assert_int_eq(chmod(path, 0660), 0);
+	barred_open(&b);
+	ck_assert(!b.shut);
+	ck_assert_uint_eq(mode_of(path), 0660);
+	/* Nobody comes where it has gone. */
+	ck_assert_int_eq(barred_shut(&b, path), 0);
+	unlink(path);
+	barred_open(&b);
+	ck_assert(!b.shut);
+	ck_assert_int_eq(barred_shut(&b, path), -ENOENT);
+	ck_assert(!b.shut);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("daemon parts");
@@ -2045,6 +2088,7 @@ int main(void)
 	tcase_add_test(t, barred_come_and_go);
 	tcase_add_test(t, barred_leave_others_lists_alone);
 	tcase_add_test(t, barred_stay_known);
+	tcase_add_test(t, barred_all_at_once);
 	tcase_add_test(t, complaints_are_a_line_a_second);
 	tcase_add_test(t, limits_go_with_the_folder);
 	tcase_add_test(t, what_is_no_cgroup);

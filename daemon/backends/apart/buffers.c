@@ -53,8 +53,9 @@ static int share(struct apart_device *d, struct channel *c, const void *p, uint6
 
 /*
  * It is unmapped there before it is here, so that none of its pages are kept; registered it is
- * no more.  Not under device.lock: who unmaps must not wait for a device that is moving.  By the
- * channel that is kept: those who have the others may wait for buffers_lock.
+ * no more: so it waits for nothing that runs.  Not under device.lock: who unmaps must not wait
+ * for a device that is moving, nor for a process that hangs.  By the channel that is kept: those
+ * who have the others may wait for buffers_lock.
  */
 void apart_buffer_gone(struct hostmap_watch *w, uint64_t serial)
 {
@@ -66,8 +67,10 @@ void apart_buffer_gone(struct hostmap_watch *w, uint64_t serial)
 	pthread_mutex_lock(&d->buffers_lock);
 	h = idmap_del(&d->buffers, serial);
 	c = h ? helper_kept(h) : NULL;
-	if (c)
-		unmap_there(c, serial);
+	if (c) {
+		channel_begin(c, APART_UNMAP)->buffer = serial;
+		channel_call_soon(c);
+	}
 	pthread_mutex_unlock(&d->buffers_lock);
 }
 

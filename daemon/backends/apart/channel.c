@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/backends/relax.h"
@@ -17,9 +18,9 @@
 #define LOOKS		16	/* between two looks at the clock */
 #define ENDED		UINT32_MAX
 
-static long futex(uint32_t *word, int op, uint32_t value)
+static long futex(uint32_t *word, int op, uint32_t value, const struct timespec *timeout)
 {
-	return syscall(SYS_futex, word, op, value, NULL, NULL, 0);
+	return syscall(SYS_futex, word, op, value, timeout, NULL, 0);
 }
 
 int slot_make(struct slot **slot)
@@ -67,8 +68,28 @@ static bool is_there(uint32_t value, uint32_t turn, bool answer)
 	return answer ? value == turn || value == ENDED : value != turn;
 }
 
-/* Until it is there; returns that. */
-static uint32_t wait_for(struct slot_word *w, uint32_t turn, bool answer)
+/* In the kernel, until it has been woken, or @until; false: that is over. */
+static bool sleep_until(struct slot_word *w, uint32_t value, uint64_t until)
+{
+	uint64_t now, left;
+	struct timespec t;
+
+	if (!until) {
+		futex(&w->value, FUTEX_WAIT, value, NULL);
+		return true;
+	}
+	now = monotonic_ns();
+	if (now >= until)
+		return false;
+	left = until - now;
+	t.tv_sec = (time_t)(left / 1000000000u);
+	t.tv_nsec = (long)(left % 1000000000u);
+	futex(&w->value, FUTEX_WAIT, value, &t);
+	return true;
+}
+
+/* Until it is there, or @until, 0: any time; returns what is. */
+static uint32_t wait_for(struct slot_word *w, uint32_t turn, bool answer, uint64_t until)
 {
 	uint64_t began = monotonic_ns();
 	uint32_t value;
@@ -84,8 +105,8 @@ static uint32_t wait_for(struct slot_word *w, uint32_t turn, bool answer)
 	/* Pairs with put(): one of us sees what the other one has written. */
 	__atomic_store_n(&w->sleeps, 1, __ATOMIC_SEQ_CST);
 	while (value = __atomic_load_n(&w->value, __ATOMIC_SEQ_CST),
-	       !is_there(value, turn, answer))
-		futex(&w->value, FUTEX_WAIT, value);
+	       !is_there(value, turn, answer) && sleep_until(w, value, until))
+		;
 	__atomic_store_n(&w->sleeps, 0, __ATOMIC_RELAXED);
 	return value;
 }
@@ -95,7 +116,7 @@ static void put(struct slot_word *w, uint32_t value)
 {
 	__atomic_store_n(&w->value, value, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&w->sleeps, __ATOMIC_SEQ_CST))
-		futex(&w->value, FUTEX_WAKE, INT_MAX);
+		futex(&w->value, FUTEX_WAKE, INT_MAX, NULL);
 }
 
 static uint32_t after(uint32_t turn)
@@ -103,24 +124,38 @@ static uint32_t after(uint32_t turn)
 	return turn + 1 == ENDED ? 0 : turn + 1;
 }
 
-int slot_call(struct slot *s, uint32_t *turn)
+int slot_call_until(struct slot *s, uint32_t *turn, uint64_t until)
 {
 	*turn = after(*turn);
 	put(&s->request, *turn);
+	return slot_go_on(s, *turn, until);
+}
+
+int slot_go_on(struct slot *s, uint32_t turn, uint64_t until)
+{
 	/* What is here at first is the answer to the call before, or what was written over it. */
-	return wait_for(&s->reply, *turn, true) == ENDED ? -ENODEV : 0;
+	uint32_t value = wait_for(&s->reply, turn, true, until);
+
+	if (value == ENDED)
+		return -ENODEV;
+	return value == turn ? 0 : -ETIMEDOUT;
+}
+
+int slot_call(struct slot *s, uint32_t *turn)
+{
+	return slot_call_until(s, turn, 0);
 }
 
 void slot_end(struct slot *s)
 {
 	__atomic_store_n(&s->reply.value, ENDED, __ATOMIC_SEQ_CST);
 	/* Whether somebody sleeps was the other side's to write over. */
-	futex(&s->reply.value, FUTEX_WAKE, INT_MAX);
+	futex(&s->reply.value, FUTEX_WAKE, INT_MAX, NULL);
 }
 
 void slot_await(struct slot *s, uint32_t *seen)
 {
-	*seen = wait_for(&s->request, *seen, false);
+	*seen = wait_for(&s->request, *seen, false, 0);
 }
 
 void slot_answer(struct slot *s, uint32_t seen)

@@ -36,6 +36,9 @@ void slot_unmap(struct slot *s);
  * 0; its own, where the other side can't write.  -ENODEV: that has ended.
  */
 int slot_call(struct slot *s, uint32_t *turn);
+/* Likewise until @until, 0: any time.  -ETIMEDOUT: then slot_go_on() waits on for the answer. */
+int slot_call_until(struct slot *s, uint32_t *turn, uint64_t until);
+int slot_go_on(struct slot *s, uint32_t turn, uint64_t until);
 /* That: by somebody who has seen it.  Who is in slot_call(), or comes later, returns. */
 void slot_end(struct slot *s);
 

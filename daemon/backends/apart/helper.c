@@ -499,11 +499,12 @@ static __attribute__((cold)) void take_why(const struct apart_call *call)
 	reason_set("%s", why);
 }
 
-int channel_count(struct channel *c, uint32_t max)
+/* Of a call that has been answered, or @err. */
+static int take_result(struct channel *c, int err, uint32_t max)
 {
 	int32_t result;
 
-	c->ended = slot_call(c->slot, &c->turn);
+	c->ended = err;
 	if (c->ended)
 		return -ENODEV;
 	if (c->slot->call.why[0])
@@ -512,9 +513,32 @@ int channel_count(struct channel *c, uint32_t max)
 	return result < RESULT_MIN || result > (int32_t)max ? -EIO : result;
 }
 
+int channel_count(struct channel *c, uint32_t max)
+{
+	return take_result(c, slot_call(c->slot, &c->turn), max);
+}
+
 int channel_call(struct channel *c)
 {
 	return channel_count(c, 0);
+}
+
+int channel_call_soon(struct channel *c)
+{
+	struct helper *h = c->helper;
+	int err = slot_call_until(c->slot, &c->turn,
+				  monotonic_ns() + helper_step_ms * 1000000ull);
+
+	if (err == -ETIMEDOUT) {
+		log_err("the process of a device takes too long to let go of a buffer, and is ended",
+			log_str("device", h->device), log_i64("pid", h->pid),
+			log_u64("ms", helper_step_ms),
+			log_str("effect", "what ran there is lost; the device goes on in another one"));
+		/* By us: no launch that is under way there is to blame. */
+		helper_kill(h);
+		err = slot_go_on(c->slot, c->turn, 0);
+	}
+	return take_result(c, err, 0);
 }
 
 bool channel_was_taken(const struct channel *c)

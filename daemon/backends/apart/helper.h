@@ -60,7 +60,12 @@ struct channel *helper_kept(struct helper *h);
 struct apart_call *channel_begin(struct channel *c, enum apart_op op);
 /* Makes that call.  Its result: 0 or a negative errno, -ENODEV if the helper is gone. */
 int channel_call(struct channel *c);
-/* Likewise, where a result may be a count up to @max. */
+/*
+ * Likewise, for who must not wait for long, and what waits for nothing that runs there: it has as long as
+ * a step of being set up.  Then the process hangs, and is ended, whatever else it does.
+ */
+int channel_call_soon(struct channel *c);
+/* As channel_call(), where a result may be a count up to @max. */
 int channel_count(struct channel *c, uint32_t max);
 /* Of the last one that had no answer: whether the process had come to it before it ended. */
 bool channel_was_taken(const struct channel *c);
