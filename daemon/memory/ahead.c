@@ -55,9 +55,13 @@ static int bring_piece(const struct bringer *b, struct memory_range *r, struct b
 
 	if (!may_go_on(b))
 		return -1;
-	pthread_mutex_lock(&r->extent->load);
+	memory_lock(b->m);
+	turn_take(b->m, &r->extent->load, NULL);
+	pthread_mutex_unlock(&b->m->lock);
 	done = load_piece(b->m, r, what, start, start + bytes);
-	pthread_mutex_unlock(&r->extent->load);
+	memory_lock(b->m);
+	turn_end(b->m, &r->extent->load);
+	pthread_mutex_unlock(&b->m->lock);
 	return done;
 }
 

@@ -444,21 +444,6 @@ static int take(struct memory *m, uint32_t device, struct memory_range *ranges, 
 	return err;
 }
 
-/* (locked, for a while not) Till something has settled, or may have. */
-static int await_settled(struct memory *m, const struct memory_until *until)
-{
-	struct timespec at = {
-		.tv_sec = (time_t)(until->deadline_ns / 1000000000u),
-		.tv_nsec = (long)(until->deadline_ns % 1000000000u),
-	};
-
-	if (__atomic_load_n(&until->canceled, __ATOMIC_RELAXED))
-		return -ECANCELED;
-	if (until->deadline_ns)
-		return -pthread_cond_timedwait(&m->settled, &m->lock, &at);
-	return -pthread_cond_wait(&m->settled, &m->lock);
-}
-
 /*
  * (locked, entering) No room on the device, or it is kept for another one.  0: there is, or may be
  * by now; -ENOMEM: waiting doesn't bring any; or it was not to wait any longer.  @settles: before
@@ -479,7 +464,7 @@ static int wait_for_room(struct memory *m, struct memory_device *d, uint64_t set
 	pthread_mutex_unlock(&d->entering);
 	__atomic_store_n(&until->waits, true, __ATOMIC_RELAXED);
 	while (m->settles == settles && d->turns == turns && !m->stopped && !err)
-		err = await_settled(m, until);
+		err = memory_await(m, &m->settled, until);
 	__atomic_store_n(&until->waits, false, __ATOMIC_RELAXED);
 	/* In the order in which they are taken elsewhere. */
 	pthread_mutex_unlock(&m->lock);
@@ -505,6 +490,7 @@ int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, ui
 	do {
 		d->ranges = ranges;
 		d->nr_ranges = nr;
+		d->until = until;
 		memory_lock(m);
 		settles = m->settles;
 		pthread_mutex_unlock(&m->lock);

@@ -18,6 +18,7 @@
  *   bits.c	... by the byte
  *   foresee.c	what tasks to come will use
  *   upcoming.c	... of one buffer
+ *   turn.c	waiting, for no longer than a task may
  *   treap.c	ordered trees
  *
  * LOCKS
@@ -29,6 +30,8 @@
  *   extent.load, then memory.lock: who copies into an extent.
  *   device.entering or extent.load, then buffer.flushing, then memory.lock: who has
  *   bytes of a lazy buffer brought to the host, one at a time for a buffer.
+ *   Those two last as long as copies do, so they are turns (turn.c): who is canceled, or late, waits for
+ *   none, and has done nothing yet.
  *   memory.lock is never held over a call of a backend, nor over a charge; and who has much to do
  *   with it lets others have it in between, see memory_let_others().
  */
@@ -89,6 +92,16 @@ struct rate {
 };
 
 /**
+ * struct memory_turn - what one thread at a time does, and may take long with
+ * @taken:	(locked; atomic: to look without) one does
+ * @waiting:	(locked) so many wait for it
+ */
+struct memory_turn {
+	bool taken;
+	uint32_t waiting;
+};
+
+/**
  * struct memory_extent - bytes @start .. @end - 1 of a buffer on a device
  * @valid:	they are the buffer's: the same as the host's, or as where they are dirty
  * @filled:	they were the buffer's at some time
@@ -123,7 +136,7 @@ struct rate {
  * @counted:	in device.busy
  * @worth:	see extent_used(); while it is @ranked, neither it nor @stuck nor @ahead changes
  * @next_use, @next_adds: what foresee_next() said since it is @ranked, and buffer.adds then
- * @load:	held by whoever copies in
+ * @load:	of whoever copies in
  */
 struct memory_extent {
 	struct treap place;
@@ -161,7 +174,7 @@ struct memory_extent {
 	struct memory_range *holders;
 	struct memory_extent *held_next, **held_prev;
 	struct memory_extent *used_next, **used_prev;
-	pthread_mutex_t load;
+	struct memory_turn load;
 };
 
 /**
@@ -186,7 +199,7 @@ struct memory_wait {
  * @on:	its extents, by device
  * @lost:	what nobody has of it: one of them, from the first such bytes on; NULL: it is not lazy, or has
  *		been on no device, or is going
- * @flushing:	held by whoever copies from its extents to the host
+ * @flushing:	of whoever copies from its extents to the host
  * @crowded:	an extent of it has, or had, too many dirty pieces
  * @upcoming:	what tasks to come will use of it
  * @user:	whose part that is of, by his tenant: who was the first to use any of it
@@ -203,7 +216,7 @@ struct memory_buffer {
 	bool lazy;
 	uint32_t leaving;
 	uint32_t kept;
-	pthread_mutex_t flushing;
+	struct memory_turn flushing;
 	bool crowded;
 	struct treap_root *on;
 	struct memory_extent *lost;
@@ -232,7 +245,7 @@ struct memory_buffer {
  * @loading:	inputs of tasks that have a lane are on their way to it, so many
  * @wanting:	so many look for something that can go
  * @yielding:	somebody waits for the end of @loading, or for @wanting
- * @ranges, @nr_ranges: (entering) of the task that is
+ * @ranges, @nr_ranges, @until: (entering) of the task that is; while one is that has a lane
  * @unsaved:	bytes of extents that are stuck
  */
 struct memory_device {
@@ -258,6 +271,7 @@ struct memory_device {
 	uint32_t yielding;
 	const struct memory_range *ranges;
 	uint32_t nr_ranges;
+	const struct memory_until *until;
 	uint64_t unsaved;
 	struct rate in, out;
 	struct rate *direct;
@@ -271,7 +285,8 @@ struct memory {
 	uint32_t turns;			/* atomic: times that one did, and got it */
 	uint64_t clock;			/* counts what happens to copies */
 	uint64_t distrusted[TRUSTS];	/* by memory_range.trust: copies born before are not trusted */
-	pthread_cond_t settled;		/* signalled when a task settles */
+	pthread_cond_t settled;		/* signalled when a task settles, or is canceled */
+	pthread_cond_t turned;		/* when a turn ends that others wait for, or a task is canceled */
 	uint64_t settles;		/* atomic: memory_settles(); it changes while the lock is held */
 	uint32_t refunding;		/* tasks settled whose refunds are on their way */
 	int (*charge)(void *arg, uint64_t id, int64_t bytes);
@@ -686,8 +701,8 @@ uint32_t lost_most(const struct memory_buffer *b);
 void dirty_lose(const struct memory_range *r);
 /* (locked) Room to note in @e that rows were written; false: no memory. */
 bool dirty_reserve(struct memory_extent *e, uint32_t rows);
-/* (entering) All that is dirty of an extent that is @busy, to the host. */
-int extent_flush(struct memory *m, struct memory_extent *e);
+/* All that is dirty of an extent that is @busy, to the host.  @until: or NULL */
+int extent_flush(struct memory *m, struct memory_extent *e, const struct memory_until *until);
 /*
  * Extents of @b that have too many dirty pieces: to the host with these, but for what tasks write just
  * now.  What can't be had remains as it is.
@@ -706,6 +721,16 @@ int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint
 		 const struct memory_until *until);
 /* -ECANCELED or -ETIMEDOUT, if it is over; 0: it is not, or @until is NULL. */
 int memory_until_over(const struct memory_until *until);
+
+/*
+ * turn.c (locked, for a while not): till somebody signals @cond, if not as memory_until_over() first: it is
+ * one of those that memory_cancel() signals.
+ */
+int memory_await(struct memory *m, pthread_cond_t *cond, const struct memory_until *until);
+/* turn.c (locked, for a while not): 0: it is the caller's; or as memory_until_over(), and it is not. */
+int turn_take(struct memory *m, struct memory_turn *t, const struct memory_until *until);
+/* turn.c (locked) */
+void turn_end(struct memory *m, struct memory_turn *t);
 
 /* foresee.c (locked): more of the device is used now, or less, and not for others to come. */
 void foresee_room(struct memory *m, struct memory_device *d);

@@ -344,17 +344,19 @@ static int flush_from(struct memory *m, struct memory_extent *e, struct want *w,
 	return err;
 }
 
-int extent_flush(struct memory *m, struct memory_extent *e)
+int extent_flush(struct memory *m, struct memory_extent *e, const struct memory_until *until)
 {
-	struct want all = { .start = e->start, .end = e->end };
+	struct want all = { .start = e->start, .end = e->end, .until = until };
 	uint64_t moved = 0;
 	int err;
 
-	pthread_mutex_lock(&e->buffer->flushing);
 	memory_lock(m);
-	err = flush_from(m, e, &all, &moved);
+	err = turn_take(m, &e->buffer->flushing, until);
+	if (!err) {
+		err = flush_from(m, e, &all, &moved);
+		turn_end(m, &e->buffer->flushing);
+	}
 	pthread_mutex_unlock(&m->lock);
-	pthread_mutex_unlock(&e->buffer->flushing);
 	return err;
 }
 
@@ -378,12 +380,12 @@ void dirty_thin_out(struct memory *m, struct memory_buffer *b)
 	memory_lock(m);
 	crowded = b->crowded;
 	b->crowded = false;
-	pthread_mutex_unlock(&m->lock);
-	if (!crowded)
+	if (!crowded) {
+		pthread_mutex_unlock(&m->lock);
 		return;
+	}
 	/* With it, nobody lets one go meanwhile that has dirty bytes. */
-	pthread_mutex_lock(&b->flushing);
-	memory_lock(m);
+	turn_take(m, &b->flushing, NULL);
 	while ((e = find_crowded(&l))) {
 		struct want all = {
 			.start = e->start, .end = e->end, .how = FLUSH_SPARE | FLUSH_QUIET,
@@ -396,8 +398,8 @@ void dirty_thin_out(struct memory *m, struct memory_buffer *b)
 		extent_idle(e);
 		pthread_cond_broadcast(&m->settled);
 	}
+	turn_end(m, &b->flushing);
 	pthread_mutex_unlock(&m->lock);
-	pthread_mutex_unlock(&b->flushing);
 }
 
 /* What is lost, or on a lost device, matters: it is needed, or can't be told from what lies between it. */
@@ -428,9 +430,13 @@ static int flush(struct memory *m, struct memory_buffer *b, struct want *w, uint
 
 	if (!b->lazy)
 		return 0;
-	/* Who is at it already may be bringing just these bytes. */
-	pthread_mutex_lock(&b->flushing);
 	memory_lock(m);
+	/* Who is at it already may be bringing just these bytes. */
+	w->over = turn_take(m, &b->flushing, w->until);
+	if (w->over) {
+		pthread_mutex_unlock(&m->lock);
+		return w->over;
+	}
 	while (!err && (e = find_dirty(b, w))) {
 		extent_busy(e);
 		err = flush_from(m, e, w, moved);
@@ -440,8 +446,8 @@ static int flush(struct memory *m, struct memory_buffer *b, struct want *w, uint
 		extent_idle(e);
 		pthread_cond_broadcast(&m->settled);
 	}
+	turn_end(m, &b->flushing);
 	pthread_mutex_unlock(&m->lock);
-	pthread_mutex_unlock(&b->flushing);
 	if (w->over)
 		return w->over;
 	/* Not this task's device is lost. */

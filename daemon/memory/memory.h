@@ -59,7 +59,7 @@
  *   of araxd's own; but each by itself from a device that copies to the buffer's own pages alone.
  *   So what it takes to have an extent at the host grows with its bytes, not with its pieces: of
  *   those far apart there is one for each 16 KiB at most.  Who is canceled, or late, waits for no
- *   more than the copy under way, and for whoever else is bringing the same buffer to the host.
+ *   more than his own copy that is under way, not for others'; but see device.entering (internal.h).
  *
  * THREADS
  *
