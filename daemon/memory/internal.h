@@ -716,9 +716,12 @@ uint64_t dirty_bytes(const struct memory_buffer *b, uint64_t start, uint64_t end
 		     uint64_t *copies);
 /* (locked) Whether any of start..end is, or was where it is lost. */
 bool is_dirty(const struct memory_buffer *b, uint64_t start, uint64_t end);
-/* start..end, wherever it is dirty.  @lost: they are needed; else without what nobody has.  @until: or NULL */
+/*
+ * start..end, wherever it is dirty.  @lost: they are needed; else without what nobody has.  @until: or NULL.
+ * -EAGAIN: not @patient, and somebody else is at it.
+ */
 int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end, bool lost,
-		 const struct memory_until *until);
+		 bool patient, const struct memory_until *until);
 /* -ECANCELED or -ETIMEDOUT, if it is over; 0: it is not, or @until is NULL. */
 int memory_until_over(const struct memory_until *until);
 
@@ -727,6 +730,8 @@ int memory_until_over(const struct memory_until *until);
  * one of those that memory_cancel() signals.
  */
 int memory_await(struct memory *m, pthread_cond_t *cond, const struct memory_until *until);
+/* turn.c (locked, for a while not): it is the caller's now; false: it lasts too long to wait without sleep. */
+bool turn_try(struct memory *m, struct memory_turn *t);
 /* turn.c (locked, for a while not): 0: it is the caller's; or as memory_until_over(), and it is not. */
 int turn_take(struct memory *m, struct memory_turn *t, const struct memory_until *until);
 /* turn.c (locked) */

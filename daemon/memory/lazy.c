@@ -131,7 +131,8 @@ static bool may_write(const void *arg, const struct memory_range *u)
  * @lost:	they are needed: also those that nobody has
  * @how:	see above
  * @until:	no longer than that; may be NULL
- * @over:	out: what it ended with, as of memory_until_over()
+ * @hurried:	not even until who is at it already has done
+ * @over:	out: what it ended with, as of memory_until_over(), or -EAGAIN if it is @hurried
  */
 struct want {
 	uint64_t start, end;
@@ -139,6 +140,7 @@ struct want {
 	bool lost;
 	uint32_t how;
 	const struct memory_until *until;
+	bool hurried;
 	int over;
 };
 
@@ -432,7 +434,10 @@ static int flush(struct memory *m, struct memory_buffer *b, struct want *w, uint
 		return 0;
 	memory_lock(m);
 	/* Who is at it already may be bringing just these bytes. */
-	w->over = turn_take(m, &b->flushing, w->until);
+	if (w->hurried)
+		w->over = turn_try(m, &b->flushing) ? 0 : -EAGAIN;
+	else
+		w->over = turn_take(m, &b->flushing, w->until);
 	if (w->over) {
 		pthread_mutex_unlock(&m->lock);
 		return w->over;
@@ -455,9 +460,11 @@ static int flush(struct memory *m, struct memory_buffer *b, struct want *w, uint
 }
 
 int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end, bool lost,
-		 const struct memory_until *until)
+		 bool patient, const struct memory_until *until)
 {
-	struct want w = { .start = start, .end = end, .lost = lost, .until = until };
+	struct want w = {
+		.start = start, .end = end, .lost = lost, .until = until, .hurried = !patient,
+	};
 	uint64_t moved = 0;
 
 	return flush(m, b, &w, &moved);

@@ -240,7 +240,7 @@ int memory_enter_until(struct memory *m, uint32_t device, uint32_t lane,
 void memory_cancel(struct memory *m, uint32_t device, struct memory_until *until);
 /*
  * The same for a thread that has other tasks between memory_enter() and memory_leave(): -EAGAIN
- * where it would have to wait for tasks, which might be these.  MEMORY_LATER as above: nobody waits
+ * where it would have to wait for tasks, which might be these, or for others' copies.  MEMORY_LATER as above: nobody waits
  * for that in there.
  */
 int memory_try_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,

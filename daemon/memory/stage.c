@@ -208,7 +208,7 @@ static int bring(struct memory *m, struct memory_extent *e, const struct bringin
 	if (err)
 		return err < 0 ? err : 0;
 	/* Who only writes there makes good what was lost. */
-	err = buffer_flush(m, e->buffer, start, *end, b->input, b->over);
+	err = buffer_flush(m, e->buffer, start, *end, b->input, b->patient, b->over);
 	return err ? err : extent_copy(m, e, b->lane, true, start, *end);
 }
 
@@ -333,7 +333,10 @@ static int load(struct memory *m, struct memory_range *r, struct bringing *b)
 	int err = 0;
 
 	memory_lock(m);
-	err = turn_take(m, &r->extent->load, b->over);
+	if (b->patient)
+		err = turn_take(m, &r->extent->load, b->over);
+	else
+		err = turn_try(m, &r->extent->load) ? 0 : -EAGAIN;
 	if (!err && b->own && b->input)
 		behind_forget(m, r, b);
 	pthread_mutex_unlock(&m->lock);

@@ -31,12 +31,22 @@ static void look_again(struct memory *m, const struct memory_turn *t)
 	memory_lock(m);
 }
 
+bool turn_try(struct memory *m, struct memory_turn *t)
+{
+	if (t->taken)
+		look_again(m, t);
+	if (t->taken)
+		return false;
+	__atomic_store_n(&t->taken, true, __ATOMIC_RELAXED);
+	return true;
+}
+
 int turn_take(struct memory *m, struct memory_turn *t, const struct memory_until *until)
 {
 	int err = 0;
 
-	if (t->taken)
-		look_again(m, t);
+	if (turn_try(m, t))
+		return 0;
 	while (t->taken && !err) {
 		t->waiting++;
 		err = memory_await(m, &m->turned, until);

@@ -86,12 +86,14 @@ static void write_to(uint32_t device, struct memory_range r, int c)
 /**
  * struct task - one on a thread of its own
  * @flush:	it is the host that needs the range
+ * @in_hand:	its thread has other tasks
  * @result:	what came of it, once it has @ended (atomic)
  */
 struct task {
 	struct memory_range r;
 	uint32_t device;
 	bool flush;
+	bool in_hand;
 	struct memory_until until;
 	pthread_t thread;
 	int result;
@@ -102,8 +104,12 @@ static void *work(void *arg)
 {
 	struct task *t = arg;
 
-	t->result = t->flush ? memory_flush(pair.m, &t->r) :
-			       memory_enter_until(pair.m, t->device, 0, &t->r, 1, 2, nobody, &t->until);
+	if (t->flush)
+		t->result = memory_flush(pair.m, &t->r);
+	else if (t->in_hand)
+		t->result = memory_try_enter(pair.m, t->device, 0, &t->r, 1, 2, nobody);
+	else
+		t->result = memory_enter_until(pair.m, t->device, 0, &t->r, 1, 2, nobody, &t->until);
 	__atomic_store_n(&t->ended, true, __ATOMIC_RELEASE);
 	return NULL;
 }
@@ -293,6 +299,34 @@ START_TEST(then_it_is_its_turn)
 }
 END_TEST
 
+/* Who has other tasks in hand keeps these waiting for none of that: it comes again when they have ended. */
+START_TEST(with_others_in_hand)
+{
+	struct task first = { .device = 1 }, task = { .device = 1, .in_hand = true };
+
+	start(false);
+	first.r = pair_range(ARAX_IN, 0, MIB, 0, 1);
+	task.r = pair_range(ARAX_IN, _i ? 0 : 4 * MIB, MIB, 0, 1);
+	write_to(0, pair_range(ARAX_OUT, 0, MIB, 0, 1), 'a');
+	write_to(0, pair_range(ARAX_OUT, 4 * MIB, MIB, 0, 1), 'b');
+	begin_copying(&first);
+	begin(&task);
+	ck_assert_msg(comes_true(__atomic_load_n(&task.ended, __ATOMIC_ACQUIRE), 100),
+		      "it waits for others' copies");
+	pthread_join(task.thread, NULL);
+	ck_assert_int_eq(task.result, -EAGAIN);
+	end_copies(&first);
+	task = (struct task){ .r = task.r, .device = 1, .in_hand = true };
+	task.r.extent = NULL;
+	begin(&task);
+	pthread_join(task.thread, NULL);
+	ck_assert_int_eq(task.result, 0);
+	leave(&task);
+	leave(&first);
+	finish();
+}
+END_TEST
+
 TCase *until_case(void)
 {
 	TCase *c = tcase_create("until");
@@ -303,5 +337,6 @@ TCase *until_case(void)
 	tcase_add_loop_test(c, while_others_save, 0, 4);
 	tcase_add_loop_test(c, while_others_copy_from_there, 0, 2);
 	tcase_add_loop_test(c, then_it_is_its_turn, 0, 2);
+	tcase_add_loop_test(c, with_others_in_hand, 0, 2);
 	return c;
 }
