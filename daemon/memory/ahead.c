@@ -90,9 +90,13 @@ static int bring_one(const struct bringer *b, struct memory_range *ranges, uint3
 		return -1;
 	/* It may take long, and nobody is to wait for the extent meanwhile. */
 	register_host(b->m, device, r->buffer);
-	pthread_mutex_lock(&b->d->entering);
+	memory_lock(b->m);
+	turn_take(b->m, &b->d->entering, NULL);
+	pthread_mutex_unlock(&b->m->lock);
 	r->extent = is_on(b) ? extent_get_ahead(b->m, r->buffer, device, start, end) : NULL;
-	pthread_mutex_unlock(&b->d->entering);
+	memory_lock(b->m);
+	turn_end(b->m, &b->d->entering);
+	pthread_mutex_unlock(&b->m->lock);
 	if (!r->extent)
 		return -1;
 	done = bring_range(b, r, what);

@@ -106,7 +106,7 @@ static bool fits_beside(const struct memory *m, const struct memory_device *d)
 /*
  * (entering, locked) One that has been saved, or NULL with the error, if it is one.  What can't be
  * saved is in the way of others' tasks only where nothing else can go, now or when others have ended.
- * What others have had saved for a task that is canceled meanwhile stays, and has little left to save.
+ * What was being saved for a task that is canceled meanwhile stays, and has less left to save.
  */
 static struct memory_extent *save_one(struct memory *m, struct memory_device *d, int *err)
 {

@@ -30,8 +30,8 @@
  *   extent.load, then memory.lock: who copies into an extent.
  *   device.entering or extent.load, then buffer.flushing, then memory.lock: who has
  *   bytes of a lazy buffer brought to the host, one at a time for a buffer.
- *   Those two last as long as copies do, so they are turns (turn.c): who is canceled, or late, waits for
- *   none, and has done nothing yet.
+ *   Those three last as long as copies do, so they are turns (turn.c): who is canceled, or late,
+ *   waits for none, and has done nothing yet.
  *   memory.lock is never held over a call of a backend, nor over a charge; and who has much to do
  *   with it lets others have it in between, see memory_let_others().
  */
@@ -181,12 +181,14 @@ struct memory_extent {
  * struct memory_wait - a task that waits for room on a device; on its thread's stack
  * @bytes:	that it needs; while it is the first one these are kept for it
  * @since:	memory_device.came when it became that
+ * @beside:	when it began to enter the room was kept for another one
  */
 struct memory_wait {
 	struct memory_wait *next;
 	uint64_t tenant;
 	uint64_t bytes;
 	uint64_t since;
+	bool beside;
 };
 
 /**
@@ -234,8 +236,8 @@ struct memory_buffer {
  * @freeing:	extents of buffers that are gone, on their way to ops.free
  * @used:	extents that have users
  * @came:	tasks that have held extents, ever
- * @first:	who waits for room, in the order in which they came; it changes while both
- *		@entering and the lock are held
+ * @first:	who waits for room, in the order in which they came; who is canceled leaves at any
+ *		time
  * @turns:	times that another one has become the first
  * @inflation:	worth of the last extent that had to go
  * @tight:	see memory_is_tight()
@@ -252,7 +254,7 @@ struct memory_device {
 	bool present;
 	struct memory_ops ops;
 	void *dev;
-	pthread_mutex_t entering;
+	struct memory_turn entering;
 	struct memory_extent *extents;
 	struct treap_root victims;
 	uint32_t busy;
@@ -286,7 +288,7 @@ struct memory {
 	uint64_t clock;			/* counts what happens to copies */
 	uint64_t distrusted[TRUSTS];	/* by memory_range.trust: copies born before are not trusted */
 	pthread_cond_t settled;		/* signalled when a task settles, or is canceled */
-	pthread_cond_t turned;		/* when a turn ends that others wait for, or a task is canceled */
+	pthread_cond_t turned;		/* when a turn has ended, or a task is canceled */
 	uint64_t settles;		/* atomic: memory_settles(); it changes while the lock is held */
 	uint32_t refunding;		/* tasks settled whose refunds are on their way */
 	int (*charge)(void *arg, uint64_t id, int64_t bytes);
@@ -565,7 +567,7 @@ bool task_could_pay(struct memory *m, struct memory_owner owner, uint64_t bytes)
 /* After it, without the lock. */
 void task_refund(struct memory *m, const struct refunds *refunds);
 
-/* room.c (entering): somebody waits for room, and not @w, or others before it. */
+/* room.c (locked): somebody waits for room, and not @w, or others before it. */
 bool room_is_kept_for(const struct memory_device *d, const struct memory_wait *w);
 /*
  * room.c (locked), if so: whether a task of @tenant that needs @bytes should try to enter; then,
@@ -574,8 +576,9 @@ bool room_is_kept_for(const struct memory_device *d, const struct memory_wait *w
 bool room_is_worth_it(const struct memory_device *d, uint64_t tenant, uint64_t bytes);
 bool room_is_left_for(const struct memory_device *d, const struct memory_range *ranges, uint32_t nr,
 		      uint64_t tenant);
-/* room.c (entering, locked): it waits for @bytes, behind those that do; it does no longer. */
+/* room.c (entering, locked): it waits for @bytes, behind those that do. */
 void room_wait(struct memory_device *d, struct memory_wait *w, uint64_t bytes);
+/* room.c (locked): it does no longer. */
 void room_no_wait(struct memory *m, struct memory_device *d, struct memory_wait *w);
 /* room.c (locked): it has its first user; none any more. */
 void room_used(struct memory_device *d, struct memory_extent *e);
@@ -717,8 +720,8 @@ uint64_t dirty_bytes(const struct memory_buffer *b, uint64_t start, uint64_t end
 /* (locked) Whether any of start..end is, or was where it is lost. */
 bool is_dirty(const struct memory_buffer *b, uint64_t start, uint64_t end);
 /*
- * start..end, wherever it is dirty.  @lost: they are needed; else without what nobody has.  @until: or NULL.
- * -EAGAIN: not @patient, and somebody else is at it.
+ * start..end, wherever it is dirty.  @lost: they are needed; else without what nobody has.
+ * @until: or NULL.  -EAGAIN: not @patient, and somebody else is at it.
  */
 int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end, bool lost,
 		 bool patient, const struct memory_until *until);
@@ -726,13 +729,13 @@ int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint
 int memory_until_over(const struct memory_until *until);
 
 /*
- * turn.c (locked, for a while not): till somebody signals @cond, if not as memory_until_over() first: it is
- * one of those that memory_cancel() signals.
+ * turn.c (locked, for a while not): till somebody signals @cond, if not as memory_until_over()
+ * first: it is one of those that memory_cancel() signals.
  */
 int memory_await(struct memory *m, pthread_cond_t *cond, const struct memory_until *until);
-/* turn.c (locked, for a while not): it is the caller's now; false: it lasts too long to wait without sleep. */
+/* turn.c (locked, for a while not): the caller's now; false: it lasts longer than a moment. */
 bool turn_try(struct memory *m, struct memory_turn *t);
-/* turn.c (locked, for a while not): 0: it is the caller's; or as memory_until_over(), and it is not. */
+/* turn.c (locked, for a while not): 0: it is the caller's; or as memory_until_over(): it is not. */
 int turn_take(struct memory *m, struct memory_turn *t, const struct memory_until *until);
 /* turn.c (locked) */
 void turn_end(struct memory *m, struct memory_turn *t);

@@ -121,10 +121,8 @@ void memory_destroy(struct memory *m)
 	if (!m)
 		return;
 	for (i = 0; i < m->nr_devices; i++)
-		if (m->devices[i].present) {
+		if (m->devices[i].present)
 			free(m->devices[i].direct);
-			pthread_mutex_destroy(&m->devices[i].entering);
-		}
 	pthread_cond_destroy(&m->turned);
 	pthread_cond_destroy(&m->settled);
 	pthread_mutex_destroy(&m->charging);
@@ -169,7 +167,6 @@ int memory_add_device(struct memory *m, uint32_t device, const struct memory_ops
 	d->in = (struct rate){ .latency_ns = LATENCY_NS, .ns_per_byte = NS_PER_BYTE };
 	d->out = d->in;
 	assume_direct(m, d);
-	brief_mutex_init(&d->entering);
 	return 0;
 }
 

@@ -2,8 +2,8 @@
 /*
  * turn.c - waiting, for no longer than a task may
  *
- * What lasts as long as copies do is no mutex's to guard: who sleeps for one can't be told that it is
- * canceled, and keeps its lane from others meanwhile.
+ * What lasts as long as copies do is no mutex's to guard: who sleeps for one can't be told that it
+ * is canceled, and keeps its lane from others meanwhile.
  */
 #include "daemon/backends/relax.h"
 #include "daemon/memory/internal.h"
@@ -26,7 +26,7 @@ int memory_await(struct memory *m, pthread_cond_t *cond, const struct memory_unt
 static void look_again(struct memory *m, const struct memory_turn *t)
 {
 	pthread_mutex_unlock(&m->lock);
-	for (int tries = 0; tries < BRIEF_TRIES && __atomic_load_n(&t->taken, __ATOMIC_RELAXED); tries++)
+	for (int i = 0; i < BRIEF_TRIES && __atomic_load_n(&t->taken, __ATOMIC_RELAXED); i++)
 		relax();
 	memory_lock(m);
 }

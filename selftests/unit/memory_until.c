@@ -41,6 +41,12 @@ static int held_out(void *dev, uint32_t lane, void *to, uint64_t from, uint64_t 
 	return fake_ops.copy_out(dev, lane, to, from, bytes);
 }
 
+static int held_alloc(void *dev, uint64_t bytes, void *host, uint64_t *address)
+{
+	hold();
+	return fake_ops.alloc(dev, bytes, host, address);
+}
+
 static int held_peer(void *dev, uint64_t to, void *src, uint64_t from, uint64_t bytes)
 {
 	hold();
@@ -109,7 +115,8 @@ static void *work(void *arg)
 	else if (t->in_hand)
 		t->result = memory_try_enter(pair.m, t->device, 0, &t->r, 1, 2, nobody);
 	else
-		t->result = memory_enter_until(pair.m, t->device, 0, &t->r, 1, 2, nobody, &t->until);
+		t->result = memory_enter_until(pair.m, t->device, 0, &t->r, 1, 2, nobody,
+					       &t->until);
 	__atomic_store_n(&t->ended, true, __ATOMIC_RELEASE);
 	return NULL;
 }
@@ -223,8 +230,8 @@ START_TEST(while_others_load)
 END_TEST
 
 /*
- * What has to go for it is somebody else's to save: he is at it, or has another part of the buffer in
- * hand.  It stays, for whoever comes next.
+ * What has to go for it is somebody else's to save: he is at it, or has another part of the buffer
+ * in hand.  It stays, for whoever comes next.
  */
 START_TEST(while_others_save)
 {
@@ -276,6 +283,66 @@ START_TEST(while_others_copy_from_there)
 }
 END_TEST
 
+/* Another task enters, and what has to go for it is saved. */
+START_TEST(while_others_enter)
+{
+	struct task first = { .until.canceled = false }, task = first;
+
+	start(false);
+	first.r = pair_range(ARAX_IN, 0, ROOM - MIB / 2, 0, 1);
+	first.r.buffer = other;
+	task.r = pair_range(ARAX_IN, 4 * MIB, MIB, 0, 1);
+	write_to(0, pair_range(ARAX_OUT, 0, MIB, 0, 1), 'a');
+	begin_copying(&first);
+	expect_end(&task, _i);
+	end_copies(&first);
+	leave(&first);
+	expect_host(0, MIB, 'a');
+	finish();
+}
+END_TEST
+
+/* Another one enters that has room beside it; also when there is room, and it is to enter next. */
+START_TEST(while_it_waits_for_room)
+{
+	const bool cancel = _i % 2, room = _i / 2;
+	struct task before = { .until.canceled = false }, small = before, task = before;
+
+	start(false);
+	before.r = pair_range(ARAX_IN, 0, ROOM / 2, 0, 1);
+	task.r = pair_range(ARAX_IN, 0, ROOM - 4 * MIB, 0, 1);
+	before.r.buffer = other;
+	task.r.buffer = other;
+	small.r = pair_range(ARAX_IN, 0, MIB, 0, 1);
+	begin(&before);
+	pthread_join(before.thread, NULL);
+	if (!cancel)
+		task.until.deadline_ns = wait_now_ns() + 1000000000;
+	begin(&task);
+	ck_assert(comes_true(__atomic_load_n(&task.until.waits, __ATOMIC_RELAXED), 100));
+	pair.m->devices[0].ops.alloc = held_alloc;
+	begin_copying(&small);
+	if (room) {
+		leave(&before);
+		usleep(20000);
+	}
+	if (cancel)
+		memory_cancel(pair.m, 0, &task.until);
+	ck_assert_msg(comes_true(__atomic_load_n(&task.ended, __ATOMIC_ACQUIRE), 100),
+		      "it waits for others");
+	pthread_join(task.thread, NULL);
+	ck_assert_int_eq(task.result, cancel ? -ECANCELED : -ETIMEDOUT);
+	end_copies(&small);
+	leave(&small);
+	if (!room)
+		leave(&before);
+	task.r.extent = NULL;
+	ck_assert_int_eq(memory_enter(pair.m, 0, 0, &task.r, 1, 2, nobody), 0);
+	leave(&task);
+	finish();
+}
+END_TEST
+
 /* Who is neither has its turn when that copy has ended. */
 START_TEST(then_it_is_its_turn)
 {
@@ -299,7 +366,7 @@ START_TEST(then_it_is_its_turn)
 }
 END_TEST
 
-/* Who has other tasks in hand keeps these waiting for none of that: it comes again when they have ended. */
+/* Who has other tasks in hand keeps these waiting for none of that: it comes again after them. */
 START_TEST(with_others_in_hand)
 {
 	struct task first = { .device = 1 }, task = { .device = 1, .in_hand = true };
@@ -336,6 +403,8 @@ TCase *until_case(void)
 	tcase_add_loop_test(c, while_others_load, 0, 4);
 	tcase_add_loop_test(c, while_others_save, 0, 4);
 	tcase_add_loop_test(c, while_others_copy_from_there, 0, 2);
+	tcase_add_loop_test(c, while_others_enter, 0, 2);
+	tcase_add_loop_test(c, while_it_waits_for_room, 0, 4);
 	tcase_add_loop_test(c, then_it_is_its_turn, 0, 2);
 	tcase_add_loop_test(c, with_others_in_hand, 0, 2);
 	return c;
