@@ -55,9 +55,13 @@ static int bring_piece(const struct bringer *b, struct memory_range *r, struct b
 
 	if (!may_go_on(b))
 		return -1;
-	pthread_mutex_lock(&r->extent->load);
+	memory_lock(b->m);
+	turn_take(b->m, &r->extent->load, NULL);
+	pthread_mutex_unlock(&b->m->lock);
 	done = load_piece(b->m, r, what, start, start + bytes);
-	pthread_mutex_unlock(&r->extent->load);
+	memory_lock(b->m);
+	turn_end(b->m, &r->extent->load);
+	pthread_mutex_unlock(&b->m->lock);
 	return done;
 }
 
@@ -86,9 +90,13 @@ static int bring_one(const struct bringer *b, struct memory_range *ranges, uint3
 		return -1;
 	/* It may take long, and nobody is to wait for the extent meanwhile. */
 	register_host(b->m, device, r->buffer);
-	pthread_mutex_lock(&b->d->entering);
+	memory_lock(b->m);
+	turn_take(b->m, &b->d->entering, NULL);
+	pthread_mutex_unlock(&b->m->lock);
 	r->extent = is_on(b) ? extent_get_ahead(b->m, r->buffer, device, start, end) : NULL;
-	pthread_mutex_unlock(&b->d->entering);
+	memory_lock(b->m);
+	turn_end(b->m, &b->d->entering);
+	pthread_mutex_unlock(&b->m->lock);
 	if (!r->extent)
 		return -1;
 	done = bring_range(b, r, what);

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 # The memory manager's unit tests.  TSan: copies and bookkeeping are many threads'.
 MEMORY_SRCS := $(addprefix daemon/memory/,ahead.c behind.c bits.c extent.c find.c foresee.c hold.c intervals.c lazy.c \
-			lost.c memory.c reach.c room.c stage.c treap.c upcoming.c users.c victim.c) \
+			lost.c memory.c reach.c room.c stage.c treap.c turn.c upcoming.c users.c victim.c) \
 	       daemon/complaints.c daemon/log.c daemon/reason.c
 MEMORY_TEST_SRCS := $(addprefix selftests/unit/,memory_test.c memory_ahead.c memory_anew.c memory_behind.c memory_coherence.c memory_fake.c \
-				    memory_lost.c memory_pieces.c memory_room.c memory_upcoming.c) \
+				    memory_lost.c memory_pieces.c memory_room.c memory_until.c memory_upcoming.c) \
 		    $(MEMORY_SRCS) $(sort $(wildcard daemon/graph/*.c))
 # Memory that there isn't: see selftests/unit/memory_lost.c.
 MEMORY_TEST_FLAGS := $(addprefix -Wl$(comma)--wrap=,calloc realloc)

@@ -55,7 +55,6 @@ static void extent_forget(struct memory_extent *e)
 	intervals_destroy(&e->filled);
 	intervals_destroy(&e->dirty);
 	free(e->map);
-	pthread_mutex_destroy(&e->load);
 	free(e);
 }
 
@@ -69,7 +68,7 @@ void extent_free(struct memory *m, struct memory_extent *e)
 }
 
 /* (locked) What is there alone goes to the host first.  Then it can be let go, or an error. */
-static int save(struct memory *m, struct memory_extent *e)
+static int save(struct memory *m, struct memory_extent *e, const struct memory_until *until)
 {
 	int err;
 
@@ -79,7 +78,7 @@ static int save(struct memory *m, struct memory_extent *e)
 	e->leaving = true;
 	e->buffer->leaving++;
 	pthread_mutex_unlock(&m->lock);
-	err = extent_flush(m, e);
+	err = extent_flush(m, e, until);
 	memory_lock(m);
 	extent_idle(e);
 	e->leaving = false;
@@ -107,28 +106,38 @@ static bool fits_beside(const struct memory *m, const struct memory_device *d)
 /*
  * (entering, locked) One that has been saved, or NULL with the error, if it is one.  What can't be
  * saved is in the way of others' tasks only where nothing else can go, now or when others have ended.
+ * What was being saved for a task that is canceled meanwhile stays, and has less left to save.
  */
 static struct memory_extent *save_one(struct memory *m, struct memory_device *d, int *err)
 {
 	struct memory_extent *victim;
 	bool busy, none;
+	int over;
 
 	*err = 0;
 	for (;;) {
 		victim = victim_choose(m, d, &busy);
 		none = !victim || (*err && victim->stuck);
 		if (none && busy) {
-			pthread_cond_wait(&m->settled, &m->lock);
-			continue;
+			over = memory_await(m, &m->settled, d->until);
+			if (!over)
+				continue;
+			*err = over;
+			return NULL;
 		}
 		if (none) {
 			if (*err && d->held && fits_beside(m, d))
 				*err = -ENOMEM;
 			return NULL;
 		}
-		*err = save(m, victim);
+		*err = save(m, victim, d->until);
 		if (!*err)
 			return victim;
+		over = memory_until_over(d->until);
+		if (over) {
+			*err = over;
+			return NULL;
+		}
 		if (*err == -ENODEV)
 			return NULL;
 		/* Unless somebody has written over it meanwhile. */
@@ -230,7 +239,7 @@ static int drop(struct memory *m, uint32_t device, bool all)
 		}
 		if (!e)
 			break;
-		err = save(m, e);
+		err = save(m, e, NULL);
 		if (err && !all)
 			break;
 		/* Somebody tries just now: then it comes again. */
@@ -360,7 +369,6 @@ static int extent_create(struct memory *m, struct memory_buffer *b, uint32_t dev
 	e->pins = 1;
 	e->start = start;
 	e->end = end;
-	brief_mutex_init(&e->load);
 	memory_lock(m);
 	e->number = ++m->created;
 	extent_link(m, e);

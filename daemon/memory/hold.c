@@ -393,10 +393,11 @@ static bool may_keep(struct memory *m, struct memory_device *d, const struct mem
 {
 	bool may;
 
-	if (!room_is_kept_for(d, w))
+	/* Nobody else begins to wait meanwhile. */
+	if (!w->beside)
 		return true;
 	memory_lock(m);
-	may = room_is_left_for(d, ranges, nr, w->tenant);
+	may = !room_is_kept_for(d, w) || room_is_left_for(d, ranges, nr, w->tenant);
 	pthread_mutex_unlock(&m->lock);
 	return may;
 }
@@ -427,9 +428,10 @@ static int take(struct memory *m, uint32_t device, struct memory_range *ranges, 
 	bool worth = true;
 	int err;
 
-	if (room_is_kept_for(d, w)) {
+	if (w->beside) {
 		memory_lock(m);
-		worth = room_is_worth_it(d, owner.tenant, memory_bytes(ranges, nr));
+		worth = !room_is_kept_for(d, w) ||
+			room_is_worth_it(d, owner.tenant, memory_bytes(ranges, nr));
 		pthread_mutex_unlock(&m->lock);
 	}
 	/* Others' data need not go for one that may not have the room. */
@@ -444,48 +446,34 @@ static int take(struct memory *m, uint32_t device, struct memory_range *ranges, 
 	return err;
 }
 
-/* (locked, for a while not) Till something has settled, or may have. */
-static int await_settled(struct memory *m, const struct memory_until *until)
-{
-	struct timespec at = {
-		.tv_sec = (time_t)(until->deadline_ns / 1000000000u),
-		.tv_nsec = (long)(until->deadline_ns % 1000000000u),
-	};
-
-	if (__atomic_load_n(&until->canceled, __ATOMIC_RELAXED))
-		return -ECANCELED;
-	if (until->deadline_ns)
-		return -pthread_cond_timedwait(&m->settled, &m->lock, &at);
-	return -pthread_cond_wait(&m->settled, &m->lock);
-}
-
 /*
  * (locked, entering) No room on the device, or it is kept for another one.  0: there is, or may be
- * by now; -ENOMEM: waiting doesn't bring any; or it was not to wait any longer.  @settles: before
- * the task tried.
+ * by now; -ENOMEM: waiting doesn't bring any; or it was not to wait any longer.
+ * @settles, @turns: before the task tried.  @entering: out: it is.
  */
 static int wait_for_room(struct memory *m, struct memory_device *d, uint64_t settles,
-			 struct memory_wait *w, uint64_t bytes, struct memory_until *until)
+			 uint64_t turns, struct memory_wait *w, uint64_t bytes,
+			 struct memory_until *until, bool *entering)
 {
-	uint64_t turns = d->turns;
 	int err = 0;
 
-	if (!room_is_kept_for(d, w) && m->settles == settles && !d->held && !d->freeing &&
-	    !m->refunding)
+	if (!room_is_kept_for(d, w) && m->settles == settles && d->turns == turns && !d->held &&
+	    !d->freeing && !m->refunding)
 		return -ENOMEM;
 	room_wait(d, w, bytes);
 	d->stats.waits++;
 	/* Who comes meanwhile need not wait for as long, but see room.c. */
-	pthread_mutex_unlock(&d->entering);
+	turn_end(m, &d->entering);
 	__atomic_store_n(&until->waits, true, __ATOMIC_RELAXED);
 	while (m->settles == settles && d->turns == turns && !m->stopped && !err)
-		err = await_settled(m, until);
+		err = memory_await(m, &m->settled, until);
 	__atomic_store_n(&until->waits, false, __ATOMIC_RELAXED);
-	/* In the order in which they are taken elsewhere. */
-	pthread_mutex_unlock(&m->lock);
-	pthread_mutex_lock(&d->entering);
-	memory_lock(m);
-	return m->stopped ? -ECANCELED : err;
+	if (m->stopped)
+		err = -ECANCELED;
+	if (!err)
+		err = turn_take(m, &d->entering, until);
+	*entering = !err;
+	return err;
 }
 
 int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
@@ -493,20 +481,27 @@ int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, ui
 {
 	struct memory_device *d = &m->devices[device];
 	struct memory_wait w = { .tenant = owner.tenant };
-	bool again, stopped;
-	uint64_t settles;
-	int err;
+	bool again, stopped, entering = true;
+	uint64_t settles, turns;
+	int err = 0;
 
+	memory_lock(m);
 	/* Who is entering may wait for what this thread has to do first. */
 	if (until)
-		pthread_mutex_lock(&d->entering);
-	else if (!brief_mutex_try(&d->entering))
-		return -EAGAIN;
+		err = turn_take(m, &d->entering, until);
+	else if (!turn_try(m, &d->entering))
+		err = -EAGAIN;
+	if (err) {
+		pthread_mutex_unlock(&m->lock);
+		return err;
+	}
 	do {
 		d->ranges = ranges;
 		d->nr_ranges = nr;
-		memory_lock(m);
+		d->until = until;
 		settles = m->settles;
+		turns = d->turns;
+		w.beside = room_is_kept_for(d, &w);
 		pthread_mutex_unlock(&m->lock);
 		err = take(m, device, ranges, nr, owner, &w);
 		memory_lock(m);
@@ -516,17 +511,18 @@ int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, ui
 		} else if (!until && (err == -ENOMEM || err == -EDQUOT)) {
 			err = -EAGAIN;
 		} else if (err == -ENOMEM) {
-			err = wait_for_room(m, d, settles, &w, memory_bytes(ranges, nr), until);
+			err = wait_for_room(m, d, settles, turns, &w, memory_bytes(ranges, nr),
+					    until, &entering);
 			again = !err;
 		} else if (err == MEMORY_LATER) {
 			d->stats.waits++;
 		}
-		if (!again)
-			room_no_wait(m, d, &w);
-		stopped = m->stopped;
-		pthread_mutex_unlock(&m->lock);
 	} while (again);
-	pthread_mutex_unlock(&d->entering);
+	room_no_wait(m, d, &w);
+	if (entering)
+		turn_end(m, &d->entering);
+	stopped = m->stopped;
+	pthread_mutex_unlock(&m->lock);
 	if (err && stopped)
 		return -ECANCELED;
 	if (err == -ENOMEM)
@@ -619,20 +615,25 @@ int memory_enter_ready(struct memory *m, uint32_t device, struct memory_range *r
 	struct memory_device *d = &m->devices[device];
 	int err = -EAGAIN;
 
-	if (pthread_mutex_trylock(&d->entering))
+	if (__atomic_load_n(&d->entering.taken, __ATOMIC_RELAXED))
 		return -EAGAIN;
-	if (pthread_mutex_trylock(&m->charging))
-		goto unlock;
 	memory_lock(m);
+	if (d->entering.taken || pthread_mutex_trylock(&m->charging)) {
+		pthread_mutex_unlock(&m->lock);
+		return -EAGAIN;
+	}
+	turn_try(m, &d->entering);
 	if (find_whole(m, device, ranges, nr, seq) &&
 	    (!room_is_kept_for(d, NULL) || room_is_left_for(d, ranges, nr, owner.tenant)))
 		err = hold_whole(m, device, ranges, nr, owner);
-	pthread_mutex_unlock(&m->lock);
 	pthread_mutex_unlock(&m->charging);
-	if (err == -EDQUOT)
+	if (err == -EDQUOT) {
+		pthread_mutex_unlock(&m->lock);
 		let_go(m, ranges, nr);
-unlock:
-	pthread_mutex_unlock(&d->entering);
+		memory_lock(m);
+	}
+	turn_end(m, &d->entering);
+	pthread_mutex_unlock(&m->lock);
 	return err ? -EAGAIN : 0;
 }
 

@@ -18,6 +18,7 @@
  *   bits.c	... by the byte
  *   foresee.c	what tasks to come will use
  *   upcoming.c	... of one buffer
+ *   turn.c	waiting, for no longer than a task may
  *   treap.c	ordered trees
  *
  * LOCKS
@@ -29,6 +30,8 @@
  *   extent.load, then memory.lock: who copies into an extent.
  *   device.entering or extent.load, then buffer.flushing, then memory.lock: who has
  *   bytes of a lazy buffer brought to the host, one at a time for a buffer.
+ *   Those three last as long as copies do, so they are turns (turn.c): who is canceled, or late,
+ *   waits for none, and has done nothing yet.
  *   memory.lock is never held over a call of a backend, nor over a charge; and who has much to do
  *   with it lets others have it in between, see memory_let_others().
  */
@@ -89,6 +92,16 @@ struct rate {
 };
 
 /**
+ * struct memory_turn - what one thread at a time does, and may take long with
+ * @taken:	(locked; atomic: to look without) one does
+ * @waiting:	(locked) so many wait for it
+ */
+struct memory_turn {
+	bool taken;
+	uint32_t waiting;
+};
+
+/**
  * struct memory_extent - bytes @start .. @end - 1 of a buffer on a device
  * @valid:	they are the buffer's: the same as the host's, or as where they are dirty
  * @filled:	they were the buffer's at some time
@@ -123,7 +136,7 @@ struct rate {
  * @counted:	in device.busy
  * @worth:	see extent_used(); while it is @ranked, neither it nor @stuck nor @ahead changes
  * @next_use, @next_adds: what foresee_next() said since it is @ranked, and buffer.adds then
- * @load:	held by whoever copies in
+ * @load:	of whoever copies in
  */
 struct memory_extent {
 	struct treap place;
@@ -161,19 +174,21 @@ struct memory_extent {
 	struct memory_range *holders;
 	struct memory_extent *held_next, **held_prev;
 	struct memory_extent *used_next, **used_prev;
-	pthread_mutex_t load;
+	struct memory_turn load;
 };
 
 /**
  * struct memory_wait - a task that waits for room on a device; on its thread's stack
  * @bytes:	that it needs; while it is the first one these are kept for it
  * @since:	memory_device.came when it became that
+ * @beside:	when it began to enter the room was kept for another one
  */
 struct memory_wait {
 	struct memory_wait *next;
 	uint64_t tenant;
 	uint64_t bytes;
 	uint64_t since;
+	bool beside;
 };
 
 /**
@@ -186,7 +201,7 @@ struct memory_wait {
  * @on:	its extents, by device
  * @lost:	what nobody has of it: one of them, from the first such bytes on; NULL: it is not lazy, or has
  *		been on no device, or is going
- * @flushing:	held by whoever copies from its extents to the host
+ * @flushing:	of whoever copies from its extents to the host
  * @crowded:	an extent of it has, or had, too many dirty pieces
  * @upcoming:	what tasks to come will use of it
  * @user:	whose part that is of, by his tenant: who was the first to use any of it
@@ -203,7 +218,7 @@ struct memory_buffer {
 	bool lazy;
 	uint32_t leaving;
 	uint32_t kept;
-	pthread_mutex_t flushing;
+	struct memory_turn flushing;
 	bool crowded;
 	struct treap_root *on;
 	struct memory_extent *lost;
@@ -221,8 +236,8 @@ struct memory_buffer {
  * @freeing:	extents of buffers that are gone, on their way to ops.free
  * @used:	extents that have users
  * @came:	tasks that have held extents, ever
- * @first:	who waits for room, in the order in which they came; it changes while both
- *		@entering and the lock are held
+ * @first:	who waits for room, in the order in which they came; who is canceled leaves at any
+ *		time
  * @turns:	times that another one has become the first
  * @inflation:	worth of the last extent that had to go
  * @tight:	see memory_is_tight()
@@ -232,14 +247,14 @@ struct memory_buffer {
  * @loading:	inputs of tasks that have a lane are on their way to it, so many
  * @wanting:	so many look for something that can go
  * @yielding:	somebody waits for the end of @loading, or for @wanting
- * @ranges, @nr_ranges: (entering) of the task that is
+ * @ranges, @nr_ranges, @until: (entering) of the task that is; while one is that has a lane
  * @unsaved:	bytes of extents that are stuck
  */
 struct memory_device {
 	bool present;
 	struct memory_ops ops;
 	void *dev;
-	pthread_mutex_t entering;
+	struct memory_turn entering;
 	struct memory_extent *extents;
 	struct treap_root victims;
 	uint32_t busy;
@@ -258,6 +273,7 @@ struct memory_device {
 	uint32_t yielding;
 	const struct memory_range *ranges;
 	uint32_t nr_ranges;
+	const struct memory_until *until;
 	uint64_t unsaved;
 	struct rate in, out;
 	struct rate *direct;
@@ -271,7 +287,8 @@ struct memory {
 	uint32_t turns;			/* atomic: times that one did, and got it */
 	uint64_t clock;			/* counts what happens to copies */
 	uint64_t distrusted[TRUSTS];	/* by memory_range.trust: copies born before are not trusted */
-	pthread_cond_t settled;		/* signalled when a task settles */
+	pthread_cond_t settled;		/* signalled when a task settles, or is canceled */
+	pthread_cond_t turned;		/* when a turn has ended, or a task is canceled */
 	uint64_t settles;		/* atomic: memory_settles(); it changes while the lock is held */
 	uint32_t refunding;		/* tasks settled whose refunds are on their way */
 	int (*charge)(void *arg, uint64_t id, int64_t bytes);
@@ -550,7 +567,7 @@ bool task_could_pay(struct memory *m, struct memory_owner owner, uint64_t bytes)
 /* After it, without the lock. */
 void task_refund(struct memory *m, const struct refunds *refunds);
 
-/* room.c (entering): somebody waits for room, and not @w, or others before it. */
+/* room.c (locked): somebody waits for room, and not @w, or others before it. */
 bool room_is_kept_for(const struct memory_device *d, const struct memory_wait *w);
 /*
  * room.c (locked), if so: whether a task of @tenant that needs @bytes should try to enter; then,
@@ -559,8 +576,9 @@ bool room_is_kept_for(const struct memory_device *d, const struct memory_wait *w
 bool room_is_worth_it(const struct memory_device *d, uint64_t tenant, uint64_t bytes);
 bool room_is_left_for(const struct memory_device *d, const struct memory_range *ranges, uint32_t nr,
 		      uint64_t tenant);
-/* room.c (entering, locked): it waits for @bytes, behind those that do; it does no longer. */
+/* room.c (entering, locked): it waits for @bytes, behind those that do. */
 void room_wait(struct memory_device *d, struct memory_wait *w, uint64_t bytes);
+/* room.c (locked): it does no longer. */
 void room_no_wait(struct memory *m, struct memory_device *d, struct memory_wait *w);
 /* room.c (locked): it has its first user; none any more. */
 void room_used(struct memory_device *d, struct memory_extent *e);
@@ -686,8 +704,8 @@ uint32_t lost_most(const struct memory_buffer *b);
 void dirty_lose(const struct memory_range *r);
 /* (locked) Room to note in @e that rows were written; false: no memory. */
 bool dirty_reserve(struct memory_extent *e, uint32_t rows);
-/* (entering) All that is dirty of an extent that is @busy, to the host. */
-int extent_flush(struct memory *m, struct memory_extent *e);
+/* All that is dirty of an extent that is @busy, to the host.  @until: or NULL */
+int extent_flush(struct memory *m, struct memory_extent *e, const struct memory_until *until);
 /*
  * Extents of @b that have too many dirty pieces: to the host with these, but for what tasks write just
  * now.  What can't be had remains as it is.
@@ -701,11 +719,26 @@ uint64_t dirty_bytes(const struct memory_buffer *b, uint64_t start, uint64_t end
 		     uint64_t *copies);
 /* (locked) Whether any of start..end is, or was where it is lost. */
 bool is_dirty(const struct memory_buffer *b, uint64_t start, uint64_t end);
-/* start..end, wherever it is dirty.  @lost: they are needed; else without what nobody has.  @until: or NULL */
+/*
+ * start..end, wherever it is dirty.  @lost: they are needed; else without what nobody has.
+ * @until: or NULL.  -EAGAIN: not @patient, and somebody else is at it.
+ */
 int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end, bool lost,
-		 const struct memory_until *until);
+		 bool patient, const struct memory_until *until);
 /* -ECANCELED or -ETIMEDOUT, if it is over; 0: it is not, or @until is NULL. */
 int memory_until_over(const struct memory_until *until);
+
+/*
+ * turn.c (locked, for a while not): till somebody signals @cond, if not as memory_until_over()
+ * first: it is one of those that memory_cancel() signals.
+ */
+int memory_await(struct memory *m, pthread_cond_t *cond, const struct memory_until *until);
+/* turn.c (locked, for a while not): the caller's now; false: it lasts longer than a moment. */
+bool turn_try(struct memory *m, struct memory_turn *t);
+/* turn.c (locked, for a while not): 0: it is the caller's; or as memory_until_over(): it is not. */
+int turn_take(struct memory *m, struct memory_turn *t, const struct memory_until *until);
+/* turn.c (locked) */
+void turn_end(struct memory *m, struct memory_turn *t);
 
 /* foresee.c (locked): more of the device is used now, or less, and not for others to come. */
 void foresee_room(struct memory *m, struct memory_device *d);

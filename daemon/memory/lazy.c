@@ -131,7 +131,8 @@ static bool may_write(const void *arg, const struct memory_range *u)
  * @lost:	they are needed: also those that nobody has
  * @how:	see above
  * @until:	no longer than that; may be NULL
- * @over:	out: what it ended with, as of memory_until_over()
+ * @hurried:	not even until who is at it already has done
+ * @over:	out: what it ended with, as of memory_until_over(), or -EAGAIN if it is @hurried
  */
 struct want {
 	uint64_t start, end;
@@ -139,6 +140,7 @@ struct want {
 	bool lost;
 	uint32_t how;
 	const struct memory_until *until;
+	bool hurried;
 	int over;
 };
 
@@ -344,17 +346,19 @@ static int flush_from(struct memory *m, struct memory_extent *e, struct want *w,
 	return err;
 }
 
-int extent_flush(struct memory *m, struct memory_extent *e)
+int extent_flush(struct memory *m, struct memory_extent *e, const struct memory_until *until)
 {
-	struct want all = { .start = e->start, .end = e->end };
+	struct want all = { .start = e->start, .end = e->end, .until = until };
 	uint64_t moved = 0;
 	int err;
 
-	pthread_mutex_lock(&e->buffer->flushing);
 	memory_lock(m);
-	err = flush_from(m, e, &all, &moved);
+	err = turn_take(m, &e->buffer->flushing, until);
+	if (!err) {
+		err = flush_from(m, e, &all, &moved);
+		turn_end(m, &e->buffer->flushing);
+	}
 	pthread_mutex_unlock(&m->lock);
-	pthread_mutex_unlock(&e->buffer->flushing);
 	return err;
 }
 
@@ -378,12 +382,12 @@ void dirty_thin_out(struct memory *m, struct memory_buffer *b)
 	memory_lock(m);
 	crowded = b->crowded;
 	b->crowded = false;
-	pthread_mutex_unlock(&m->lock);
-	if (!crowded)
+	if (!crowded) {
+		pthread_mutex_unlock(&m->lock);
 		return;
+	}
 	/* With it, nobody lets one go meanwhile that has dirty bytes. */
-	pthread_mutex_lock(&b->flushing);
-	memory_lock(m);
+	turn_take(m, &b->flushing, NULL);
 	while ((e = find_crowded(&l))) {
 		struct want all = {
 			.start = e->start, .end = e->end, .how = FLUSH_SPARE | FLUSH_QUIET,
@@ -396,8 +400,8 @@ void dirty_thin_out(struct memory *m, struct memory_buffer *b)
 		extent_idle(e);
 		pthread_cond_broadcast(&m->settled);
 	}
+	turn_end(m, &b->flushing);
 	pthread_mutex_unlock(&m->lock);
-	pthread_mutex_unlock(&b->flushing);
 }
 
 /* What is lost, or on a lost device, matters: it is needed, or can't be told from what lies between it. */
@@ -428,9 +432,16 @@ static int flush(struct memory *m, struct memory_buffer *b, struct want *w, uint
 
 	if (!b->lazy)
 		return 0;
-	/* Who is at it already may be bringing just these bytes. */
-	pthread_mutex_lock(&b->flushing);
 	memory_lock(m);
+	/* Who is at it already may be bringing just these bytes. */
+	if (w->hurried)
+		w->over = turn_try(m, &b->flushing) ? 0 : -EAGAIN;
+	else
+		w->over = turn_take(m, &b->flushing, w->until);
+	if (w->over) {
+		pthread_mutex_unlock(&m->lock);
+		return w->over;
+	}
 	while (!err && (e = find_dirty(b, w))) {
 		extent_busy(e);
 		err = flush_from(m, e, w, moved);
@@ -440,8 +451,8 @@ static int flush(struct memory *m, struct memory_buffer *b, struct want *w, uint
 		extent_idle(e);
 		pthread_cond_broadcast(&m->settled);
 	}
+	turn_end(m, &b->flushing);
 	pthread_mutex_unlock(&m->lock);
-	pthread_mutex_unlock(&b->flushing);
 	if (w->over)
 		return w->over;
 	/* Not this task's device is lost. */
@@ -449,9 +460,11 @@ static int flush(struct memory *m, struct memory_buffer *b, struct want *w, uint
 }
 
 int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end, bool lost,
-		 const struct memory_until *until)
+		 bool patient, const struct memory_until *until)
 {
-	struct want w = { .start = start, .end = end, .lost = lost, .until = until };
+	struct want w = {
+		.start = start, .end = end, .lost = lost, .until = until, .hurried = !patient,
+	};
 	uint64_t moved = 0;
 
 	return flush(m, b, &w, &moved);

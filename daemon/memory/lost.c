@@ -17,7 +17,6 @@
  */
 #include <stdlib.h>
 
-#include "daemon/brief_mutex.h"
 #include "daemon/memory/bits.h"
 #include "daemon/memory/internal.h"
 
@@ -54,7 +53,6 @@ bool lost_reserve(struct memory_buffer *b, uint32_t device)
 	e->device = device;
 	e->lost = true;
 	e->end = b->bytes;
-	brief_mutex_init(&e->load);
 	b->lost = e;
 	return true;
 }

@@ -52,6 +52,7 @@ int memory_create(uint32_t nr_devices, struct memory **out)
 	pthread_condattr_init(&cond);
 	pthread_condattr_setclock(&cond, CLOCK_MONOTONIC);
 	pthread_cond_init(&m->settled, &cond);
+	pthread_cond_init(&m->turned, &cond);
 	pthread_condattr_destroy(&cond);
 	m->nr_devices = nr_devices;
 	if (getrandom(&m->random, sizeof(m->random), GRND_NONBLOCK) < 0)
@@ -103,10 +104,13 @@ void memory_stop(struct memory *m)
 
 void memory_cancel(struct memory *m, uint32_t device, struct memory_until *until)
 {
+	const struct memory_device *d = &m->devices[device];
+
 	memory_lock(m);
 	__atomic_store_n(&until->canceled, true, __ATOMIC_RELAXED);
-	if (m->devices[device].first)
+	if (d->first || d->wanting || d->loading)
 		pthread_cond_broadcast(&m->settled);
+	pthread_cond_broadcast(&m->turned);
 	pthread_mutex_unlock(&m->lock);
 }
 
@@ -117,10 +121,9 @@ void memory_destroy(struct memory *m)
 	if (!m)
 		return;
 	for (i = 0; i < m->nr_devices; i++)
-		if (m->devices[i].present) {
+		if (m->devices[i].present)
 			free(m->devices[i].direct);
-			pthread_mutex_destroy(&m->devices[i].entering);
-		}
+	pthread_cond_destroy(&m->turned);
 	pthread_cond_destroy(&m->settled);
 	pthread_mutex_destroy(&m->charging);
 	pthread_mutex_destroy(&m->lock);
@@ -164,7 +167,6 @@ int memory_add_device(struct memory *m, uint32_t device, const struct memory_ops
 	d->in = (struct rate){ .latency_ns = LATENCY_NS, .ns_per_byte = NS_PER_BYTE };
 	d->out = d->in;
 	assume_direct(m, d);
-	brief_mutex_init(&d->entering);
 	return 0;
 }
 
@@ -238,7 +240,6 @@ struct memory_buffer *memory_buffer_create(struct memory *m, uint8_t *host, uint
 	b->host = host;
 	b->bytes = bytes;
 	b->upcoming.random = m->random;
-	pthread_mutex_init(&b->flushing, NULL);
 	return b;
 }
 
@@ -302,7 +303,6 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 	for (i = 0; b->registered; i++, b->registered >>= 1)
 		if (b->registered & 1)
 			m->devices[i].ops.host_unregister(m->devices[i].dev, b->host);
-	pthread_mutex_destroy(&b->flushing);
 	free(b);
 }
 

@@ -59,7 +59,7 @@
  *   of araxd's own; but each by itself from a device that copies to the buffer's own pages alone.
  *   So what it takes to have an extent at the host grows with its bytes, not with its pieces: of
  *   those far apart there is one for each 16 KiB at most.  Who is canceled, or late, waits for no
- *   more than the copy under way, and for whoever else is bringing the same buffer to the host.
+ *   more than his own copy that is under way, not for others'.
  *
  * THREADS
  *
@@ -240,8 +240,8 @@ int memory_enter_until(struct memory *m, uint32_t device, uint32_t lane,
 void memory_cancel(struct memory *m, uint32_t device, struct memory_until *until);
 /*
  * The same for a thread that has other tasks between memory_enter() and memory_leave(): -EAGAIN
- * where it would have to wait for tasks, which might be these.  MEMORY_LATER as above: nobody waits
- * for that in there.
+ * where it would have to wait for tasks, which might be these, or for others' copies.  MEMORY_LATER
+ * as above: nobody waits for that in there.
  */
 int memory_try_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
 		     uint32_t nr, uint64_t seq, struct memory_owner owner);

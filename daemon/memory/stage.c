@@ -140,13 +140,14 @@ static struct memory_extent *least_lent(struct memory *m, const struct memory_ex
 
 /*
  * What begins at @start and is on another device alone, from there; the host goes on without it.
- * False: it has to come by way of the host.  @end: up to where that is done, or holds.
+ * 1: it is there; 0: it has to come by way of the host.  @end: up to where that is so.  Or as
+ * memory_until_over().
  *
  * From one device one copy goes at a time: several at once would share its link, and all be late.
  * So the first one is there when the second one begins, which has two devices to copy from then.
  */
-static bool copy_peer(struct memory *m, struct memory_extent *e, const struct bringing *b,
-		      uint64_t start, uint64_t *end)
+static int copy_peer(struct memory *m, struct memory_extent *e, const struct bringing *b,
+		     uint64_t start, uint64_t *end)
 {
 	struct memory_device *d = &m->devices[e->device];
 	uint64_t from, to, began, ns;
@@ -154,7 +155,7 @@ static bool copy_peer(struct memory *m, struct memory_extent *e, const struct br
 	int err;
 
 	if (!d->ops.copy_peer || !e->buffer->lazy)
-		return false;
+		return 0;
 	memory_lock(m);
 	for (;;) {
 		to = *end;
@@ -162,12 +163,16 @@ static bool copy_peer(struct memory *m, struct memory_extent *e, const struct br
 		if (!o || from > start) {
 			*end = from;
 			pthread_mutex_unlock(&m->lock);
-			return false;
+			return 0;
 		}
 		o = least_lent(m, e, o, start, to, b->seq);
 		if (!b->patient || !m->devices[o->device].lent)
 			break;
-		pthread_cond_wait(&m->settled, &m->lock);
+		err = memory_await(m, &m->settled, b->over);
+		if (err) {
+			pthread_mutex_unlock(&m->lock);
+			return err;
+		}
 	}
 	*end = to;
 	extent_busy(o);
@@ -198,12 +203,12 @@ static bool copy_peer(struct memory *m, struct memory_extent *e, const struct br
 static int bring(struct memory *m, struct memory_extent *e, const struct bringing *b,
 		 uint64_t start, uint64_t *end)
 {
-	int err;
+	int err = copy_peer(m, e, b, start, end);
 
-	if (copy_peer(m, e, b, start, end))
-		return 0;
+	if (err)
+		return err < 0 ? err : 0;
 	/* Who only writes there makes good what was lost. */
-	err = buffer_flush(m, e->buffer, start, *end, b->input, b->over);
+	err = buffer_flush(m, e->buffer, start, *end, b->input, b->patient, b->over);
 	return err ? err : extent_copy(m, e, b->lane, true, start, *end);
 }
 
@@ -327,22 +332,24 @@ static int load(struct memory *m, struct memory_range *r, struct bringing *b)
 	uint32_t i;
 	int err = 0;
 
-	pthread_mutex_lock(&r->extent->load);
-	if (b->own && b->input) {
-		memory_lock(m);
+	memory_lock(m);
+	if (b->patient)
+		err = turn_take(m, &r->extent->load, b->over);
+	else
+		err = turn_try(m, &r->extent->load) ? 0 : -EAGAIN;
+	if (!err && b->own && b->input)
 		behind_forget(m, r, b);
-		pthread_mutex_unlock(&m->lock);
-	}
+	pthread_mutex_unlock(&m->lock);
+	if (err)
+		return err;
 	for (i = 0; i < memory_rows(r) && !err; i++) {
 		start = memory_row(r, i, &bytes);
 		err = load_row(m, r, b, start, start + bytes);
 	}
-	if (!err) {
-		memory_lock(m);
-		r->loaded = true;
-		pthread_mutex_unlock(&m->lock);
-	}
-	pthread_mutex_unlock(&r->extent->load);
+	memory_lock(m);
+	r->loaded = !err;
+	turn_end(m, &r->extent->load);
+	pthread_mutex_unlock(&m->lock);
 	return err;
 }
 

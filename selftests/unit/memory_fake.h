@@ -89,6 +89,8 @@ TCase *upcoming_case(void);
 TCase *room_case(void);
 /* memory_pieces.c */
 TCase *pieces_case(void);
+/* memory_until.c */
+TCase *until_case(void);
 /* memory_lost.c */
 TCase *lost_case(void);
 /* memory_anew.c */

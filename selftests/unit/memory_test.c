@@ -2884,6 +2884,7 @@ int main(void)
 	suite_add_tcase(suite, upcoming_case());
 	suite_add_tcase(suite, room_case());
 	suite_add_tcase(suite, pieces_case());
+	suite_add_tcase(suite, until_case());
 	suite_add_tcase(suite, lost_case());
 	suite_add_tcase(suite, anew_case());
 	suite_add_tcase(suite, ahead_case());
