@@ -222,7 +222,7 @@ const char *daemon_second_path(const struct bench_daemon *d)
 
 /* ------------------------------------------------------------------ */
 
-void client_open(struct client *c, const char *path)
+int client_connect(struct client *c, const char *path)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
 	/* An answer that never comes fails where it is awaited, within the case's time. */
@@ -234,7 +234,12 @@ void client_open(struct client *c, const char *path)
 	ck_assert_int_ge(c->fd, 0);
 	ck_assert_int_eq(setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &answered, sizeof(answered)), 0);
 	strcpy(sa.sun_path, path);
-	ck_assert_int_eq(connect(c->fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	return connect(c->fd, (struct sockaddr *)&sa, sizeof(sa)) ? -errno : 0;
+}
+
+void client_open(struct client *c, const char *path)
+{
+	ck_assert_int_eq(client_connect(c, path), 0);
 }
 
 void client_close(struct client *c)

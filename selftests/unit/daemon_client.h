@@ -53,6 +53,8 @@ struct client {
 	uint32_t next_id;
 };
 
+/* 0 or what connect() says; client_close() in any case. */
+int client_connect(struct client *c, const char *path);
 /* Connected, no rings. */
 void client_open(struct client *c, const char *path);
 void client_close(struct client *c);
