@@ -23,7 +23,8 @@ void *__wrap_aligned_alloc(size_t align, size_t bytes)
 {
 	void (*then)(void) = meanwhile;
 
-	times += watched && bytes == so_much;
+	if (watched && bytes == so_much)
+		times++;
 	if (watched && core_lock_taken(&watched->lock)) {
 		under_lock++;
 	} else if (watched && then && bytes == so_much) {
