@@ -139,8 +139,9 @@ static bool follow_one(struct poller *p, struct poller_device *pd, uint32_t lane
 	if (!can_follow(p, pd, node) ||
 	    sched_book(p->sched, node, pd->dev->index, lane, poller_ns(p)))
 		return false;
-	POLLER_COUNT(p, followed);
 	run_follow(p, node, first->after, first->nr, find_order(first, runs, nr));
+	/* Who waits for that finds it handed over. */
+	POLLER_COUNT(p, followed);
 	return true;
 }
 
