@@ -9,7 +9,7 @@
 
 #include "common.h"
 
-#define TRIES	15	/* in about every other one it is opened, if it can be */
+#define TRIES	8	/* in about every other one it is opened, if it can be */
 
 static bool load(const char *ko, const char *params)
 {
