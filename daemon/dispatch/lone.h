@@ -7,7 +7,8 @@
  * nothing will have had to wait for it.  The graph need not hear of it: it is run out of the
  * dispatch ring.  That is what a program does which waits for each of its tasks, and one that keeps
  * many short ones under way: each of a row has ended when the next one is looked at.  What is less
- * short is handed to the graph if there is more in the ring, which may be for several lanes.
+ * short is handed to the graph if there is more in the ring, which may be for several lanes, and so
+ * is what has more than LONE_RANGES ranges or LONE_ARGS bytes of arguments.
  *
  * The graph hears of it after all (it enters) if it fails, since its failure is to be numbered, or
  * if the role goes to another thread while it runs: then others come that have to wait for it.

@@ -262,12 +262,26 @@ START_TEST(so_have_those_with_more_ranges_and_arguments)
 }
 END_TEST
 
+/* Who doesn't know of it depends on it by @handle, and by nothing else. */
+static void reaches_dependents(const struct arax_completion *failed, uint32_t handle, uint32_t known)
+{
+	struct arax_completion done;
+
+	entry(handle, SHORT_US)->known = known;
+	client_publish(&c);
+	done = await(-ECANCELED);
+	ck_assert_uint_eq(done.origin, failed->tag);
+	entry(second, SHORT_US)->known = known;
+	client_publish(&c);
+	await(0);
+}
+
 /* One of them that fails enters the graph with all that it has, so that others depend on it. */
 START_TEST(so_does_one_of_them_fail)
 {
 	struct wide w = { "conv2d_f32", 0, 4, 36, { 1, 1, 1, 1, 1, 1, 1, 1, 0 }, 0 };
 	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "conv2d_f32" };
-	struct arax_completion failed, done;
+	struct arax_completion failed;
 	uint32_t handles[4], known = 0;
 	bool lone = false;
 
@@ -290,13 +304,7 @@ START_TEST(so_does_one_of_them_fail)
 		lone = nr_lone() > before;
 		ck_assert_uint_eq(failed.failure, known + 1);
 		/* By the last of its ranges. */
-		entry(handles[3], SHORT_US)->known = known;
-		client_publish(&c);
-		done = await(-ECANCELED);
-		ck_assert_uint_eq(done.origin, failed.tag);
-		entry(second, SHORT_US)->known = known;
-		client_publish(&c);
-		await(0);
+		reaches_dependents(&failed, handles[3], known);
 		known = failed.failure;
 	}
 	ck_assert(lone);
@@ -663,7 +671,7 @@ END_TEST
  */
 START_TEST(failures_have_numbers)
 {
-	struct arax_completion failed, done;
+	struct arax_completion failed;
 	uint64_t before;
 	bool lone = false;
 	uint32_t known = 0, tries;
@@ -681,15 +689,9 @@ START_TEST(failures_have_numbers)
 		lone = nr_lone() > before;
 		ck_assert_uint_eq(failed.failure, known + 1);
 		ck_assert_uint_eq(failed.origin, 0);
-		/* Who doesn't know; who doesn't know and needs nothing of it; who knows. */
-		entry(buffer, SHORT_US)->known = known;
-		client_publish(&c);
-		done = await(-ECANCELED);
-		ck_assert_uint_eq(done.origin, failed.tag);
-		entry(second, SHORT_US)->known = known;
-		client_publish(&c);
-		await(0);
+		reaches_dependents(&failed, buffer, known);
 		known = failed.failure;
+		/* Who knows does not. */
 		entry(buffer, SHORT_US)->known = known;
 		client_publish(&c);
 		await(0);
