@@ -55,7 +55,7 @@ wait $pid
 exit $rc
 END
 
-"$top/scripts/qemu-run" --kernel "$kernel" --mem 2048M --timeout 900 --append "tsc=reliable" \
+"$top/scripts/qemu-run" --kernel "$kernel" --mem 2048M --timeout 900 \
 	--module "$b/kmod/$kernel/arax.ko" \
 	--file "$b/bin/araxd:/opt/arax/bin/" --file "$b/bin/arax:/opt/arax/bin/" \
 	--file "$b/bin/arax-bench:/opt/arax/bin/" \
