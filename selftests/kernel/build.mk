@@ -70,9 +70,10 @@ test-kernel-6.1 test-kernel-6.12 test-kernel-next: test-kernel-%: $(addprefix $(
 	@$(call kt_guest,$*,$*,1200,$(KT_COMMANDS) $(call kt_32,$(KT_32)) '/root/stress 10' \
 		$(KT_SMALL) $(call KT_LOADS,100))
 
+# A load takes it ten times as long as the others, which have a hundred.
 test-kernel-debug: $(addprefix $(B)/kmod/debug/,$(KT_MODULES)) $(KT_BINS)
 	@$(call kt_guest,debug,debug,2400,$(KT_COMMANDS) $(call kt_32,$(KT_32_UNTIMED)) /root/fail_nth \
-		'/root/stress 20' $(KT_SMALL) $(call KT_LOADS,100))
+		'/root/stress 20' $(KT_SMALL) $(call KT_LOADS,30))
 
 # So many times the rounds, and more time for each test.
 SOAK_ROUNDS ?= 20

@@ -229,6 +229,7 @@ TCase *anew_case(void)
 	TCase *c = tcase_create("anew");
 
 	tcase_set_timeout(c, 120);
+	tcase_set_tags(c, "one-thread");
 	tcase_add_loop_test(c, as_an_array_of_bytes, 0, 64);
 	tcase_add_test(c, bits_are_as_a_map_has_them);
 	return c;

@@ -89,6 +89,7 @@ TCase *upcoming_case(void);
 TCase *room_case(void);
 /* memory_pieces.c */
 TCase *pieces_case(void);
+TCase *rows_case(void);
 /* memory_until.c */
 TCase *until_case(void);
 /* memory_lost.c */

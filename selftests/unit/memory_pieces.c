@@ -508,6 +508,17 @@ START_TEST(old_pieces_are_cleared_in_one_walk)
 }
 END_TEST
 
+TCase *rows_case(void)
+{
+	TCase *c = tcase_create("many rows");
+
+	tcase_set_timeout(c, 120);
+	tcase_set_tags(c, "one-thread");
+	tcase_add_test(c, many_rows_are_no_error);
+	tcase_add_test(c, many_rows_cut_out_are_no_error);
+	return c;
+}
+
 TCase *pieces_case(void)
 {
 	TCase *c = tcase_create("many pieces");
@@ -515,8 +526,6 @@ TCase *pieces_case(void)
 	tcase_set_timeout(c, 120);
 	tcase_add_test(c, what_touches_is_one_piece);
 	tcase_add_test(c, what_touches_is_one_piece_after_a_copy);
-	tcase_add_test(c, many_rows_are_no_error);
-	tcase_add_test(c, many_rows_cut_out_are_no_error);
 	tcase_add_test(c, many_rows_that_cannot_be_had);
 	tcase_add_test(c, what_is_being_written_stays);
 	tcase_add_test(c, what_is_lost_meanwhile_is_not_had);

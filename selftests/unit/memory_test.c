@@ -2784,6 +2784,7 @@ int main(void)
 	SRunner *sr;
 	int failed;
 
+	tcase_set_tags(c, "one-thread");
 	tcase_add_loop_test(c, intervals_like_a_table, 0, 20);
 	tcase_add_test(c, neighbours_that_agree_are_one);
 	suite_add_tcase(suite, c);
@@ -2884,6 +2885,7 @@ int main(void)
 	suite_add_tcase(suite, upcoming_case());
 	suite_add_tcase(suite, room_case());
 	suite_add_tcase(suite, pieces_case());
+	suite_add_tcase(suite, rows_case());
 	suite_add_tcase(suite, until_case());
 	suite_add_tcase(suite, lost_case());
 	suite_add_tcase(suite, anew_case());
