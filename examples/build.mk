@@ -38,7 +38,7 @@ $(B)/examples/kernels/%.ptx: examples/kernels/%.cu libarax/include/arax/gpu.h
 $(B)/examples/kernels/%.co: examples/kernels/%.cu libarax/include/arax/gpu.h
 	@mkdir -p $(@D)
 	$(say) HIPCC $@
-	$(Q)$(HIPCC) --genco $(HIPCC_FLAGS) -x hip -o $@.tmp $<
+	$(Q)$(hip_genco) -o $@.tmp $<
 	$(Q)chmod 644 $@.tmp && mv $@.tmp $@
 
 ALL_TARGETS += $(EXAMPLES) $(EXAMPLE_KERNELS)

@@ -46,6 +46,9 @@ HIP_ARCHS  ?= gfx906 gfx908 gfx90a gfx1030
 # Results are to be the CPU's: no contraction to fused multiply-add.
 NVCC_FLAGS := -arch=$(CUDA_ARCH) -fmad=false -Werror all-warnings -Ilibarax/include
 HIPCC_FLAGS := $(HIP_ARCHS:%=--offload-arch=%) -O3 -ffp-contract=off -Wall -Werror -Ilibarax/include
+# Some versions of clang leave a folder for temporary files behind for each architecture.
+hip_genco = tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && \
+	TMPDIR=$$tmp $(HIPCC) --genco $(HIPCC_FLAGS) -x hip
 
 # Convolutions by oneDNN, whose library is opened at run time: only the header, of the version
 # whose calls these are.
@@ -117,7 +120,7 @@ $(B)/lib/arax/kernels/arax-blas.co: $(BLAS_CU)
 $(addprefix $(B)/lib/arax/kernels/,arax-std.co arax-blas.co) $(B)/obj/passes.co:
 	@mkdir -p $(@D)
 	$(say) HIPCC $@
-	$(Q)$(HIPCC) --genco $(HIPCC_FLAGS) -x hip -o $@.tmp $<
+	$(Q)$(hip_genco) -o $@.tmp $<
 	$(Q)chmod 644 $@.tmp && mv $@.tmp $@
 
 no-ptx:

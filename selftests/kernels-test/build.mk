@@ -25,7 +25,7 @@ HARDWARE_TEST_HIP := $(if $(HIPCC),$(B)/test/kernels/hardware.co)
 $(HARDWARE_TEST_HIP): selftests/kernels-test/hardware.cu
 	@mkdir -p $(@D)
 	$(say) HIPCC $@
-	$(Q)$(HIPCC) --genco $(HIPCC_FLAGS) -x hip -o $@.tmp $<
+	$(Q)$(hip_genco) -o $@.tmp $<
 	$(Q)chmod 644 $@.tmp && mv $@.tmp $@
 
 # What programs bring: not in any folder of kernels.
