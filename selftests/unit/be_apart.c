@@ -1952,7 +1952,7 @@ START_TEST(never_lets_go)
 	helper_step_ms = 60000;
 	ck_assert(done);
 	unmap_buffer(&m);
-	assert_logged("takes too long to let go of a buffer, and is ended");
+	assert_logged("takes too long to map or to unmap a buffer, and is ended");
 	/* The launch is lost, and not to blame, though none was beside it. */
 	ck_assert_int_eq(v.result, -ENODEV);
 	ck_assert(!v.job.run.alone);
@@ -1965,6 +1965,66 @@ START_TEST(never_lets_go)
 	ops->host_unregister(dev, kept.base);
 	bury_buffer(&kept);
 	ops->kernel_unload(dev, gate);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+struct copier {
+	void *dev;
+	uint64_t to;
+	const struct mapping *from;
+	int err;
+	atomic_bool done;
+};
+
+static void *copy_it(void *arg)
+{
+	struct copier *c = arg;
+
+	c->err = ops->copy_in(c->dev, 0, c->to, c->from->base, c->from->bytes);
+	c->done = true;
+	return NULL;
+}
+
+/* Nor who needs a buffer that it does not map, nor who gives another one back meanwhile. */
+START_TEST(never_maps)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	struct mapping m, other;
+	struct leaver l = { .dev = dev, .m = &other };
+	struct copier c = { .dev = dev, .from = &m };
+	pthread_t copier, leaver;
+	pid_t hung, none;
+	bool done;
+
+	make_buffer(&m, 65536);
+	make_buffer(&other, 65536);
+	move(dev, trap);
+	c.to = take_memory(dev, 65536);
+	ck_assert_int_eq(ops->copy_in(dev, 0, c.to, other.base, other.bytes), 0);
+	hung = the_helper();
+	take_log();
+	helper_step_ms = 300;
+	kill(hung, SIGSTOP);
+	ck_assert_int_eq(pthread_create(&copier, NULL, copy_it, &c), 0);
+	usleep(50000);
+	ck_assert_int_eq(pthread_create(&leaver, NULL, remove_buffer, &l), 0);
+	done = comes_true(c.done && l.done, 1000);
+	kill(hung, SIGCONT);
+	pthread_join(copier, NULL);
+	pthread_join(leaver, NULL);
+	helper_step_ms = 60000;
+	ck_assert(done);
+	unmap_buffer(&other);
+	ck_assert_int_eq(c.err, -ENODEV);
+	assert_logged("takes too long to map or to unmap a buffer, and is ended");
+	while (children(&none))
+		usleep(1000);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	c.to = take_memory(dev, 65536);
+	ck_assert_int_eq(ops->copy_in(dev, 0, c.to, m.base, m.bytes), 0);
+	assert_whole(dev, trap);
+	bury_buffer(&m);
 	ops->kernel_unload(dev, trap);
 }
 END_TEST
@@ -2741,6 +2801,7 @@ int main(int argc, char **argv)
 	ALL(never_ends);
 	ALL(killed_and_never_ends);
 	ALL(never_lets_go);
+	ALL(never_maps);
 	ALL(no_descriptors);
 	ALL(more_calls_than_channels);
 	ALL(reset_without_descriptors);

@@ -22,10 +22,13 @@ static int put_buffer(struct channel *c, const struct mapping *m)
 static void unmap_there(struct channel *c, uint64_t serial)
 {
 	channel_begin(c, APART_UNMAP)->buffer = serial;
-	channel_call(c);
+	channel_call_soon(c);
 }
 
-/* What the helper knows @bytes at @p as.  -ENOENT: they are in no buffer. */
+/*
+ * What the helper knows @bytes at @p as.  -ENOENT: they are in no buffer.  Other buffers' ends wait
+ * for buffers_lock: to map and to unmap waits for nothing that runs, and has an end of its own.
+ */
 static int share(struct apart_device *d, struct channel *c, const void *p, uint64_t bytes,
 		 uint64_t *serial, uint64_t *offset)
 {
@@ -38,7 +41,7 @@ static int share(struct apart_device *d, struct channel *c, const void *p, uint6
 	if (!idmap_get(&d->buffers, m.serial)) {
 		err = put_buffer(c, &m);
 		if (!err)
-			err = channel_call(c);
+			err = channel_call_soon(c);
 		if (!err) {
 			err = idmap_put(&d->buffers, m.serial, c->helper);
 			if (err)

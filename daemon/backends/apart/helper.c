@@ -530,7 +530,7 @@ int channel_call_soon(struct channel *c)
 				  monotonic_ns() + helper_step_ms * 1000000ull);
 
 	if (err == -ETIMEDOUT) {
-		log_err("the process of a device takes too long to let go of a buffer, and is ended",
+		log_err("the process of a device takes too long to map or to unmap a buffer, and is ended",
 			log_str("device", h->device), log_i64("pid", h->pid),
 			log_u64("ms", helper_step_ms),
 			log_str("effect", "what ran there is lost; the device goes on in another one"));
