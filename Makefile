@@ -77,7 +77,7 @@ LDFLAGS_fuzz  := -fsanitize=fuzzer,address,undefined
 # What the build.mk files fill in.
 ALL_TARGETS   :=	# built by plain `make`
 CHECK_TARGETS :=	# phony targets of unit tests
-QUICK_TARGETS :=	# those of them under sanitizers that `make check` runs, too
+QUICK_TARGETS :=	# what `make check` runs beside those of them without a sanitizer
 TEST_TARGETS  :=	# phony targets that `make test` runs besides, in any order
 FIRST_TARGETS :=	# those of them that take longest
 TEST_NEEDS    :=	# files that they need, made while unit tests wait for this and that

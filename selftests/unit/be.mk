@@ -92,6 +92,9 @@ SOAK_TARGETS += soak-be_far
 ifeq ($(OPENCL_HEADERS),yes)
 $(call be_test,opencl,plain asan tsan)
 check-be_opencl-plain check-be_opencl-asan check-be_opencl-tsan: | $(BAD_ICD)
+# It takes PoCL two minutes: in `make test` the sanitizer's will do.
+CHECK_TARGETS := $(filter-out check-be_opencl-plain,$(CHECK_TARGETS))
+QUICK_TARGETS += check-be_opencl-plain
 $(call be_test,opencl_lost,plain asan)
 $(call be_test,opencl_std,plain)
 $(call be_test,opencl_rodinia,plain)
