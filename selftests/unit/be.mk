@@ -51,6 +51,8 @@ BE_FLAGS_tenants := -Wl,--wrap=clock_gettime,--wrap=stat
 BE_SRCS_roles := $(addprefix daemon/worker/,sandbox_calls.c sandbox_files.c)
 # Before a program's name, by its variant.  OpenBLAS has most paths, and mistakes, for this core.
 BE_RUN_std = $(shell grep -qw avx512f /proc/cpuinfo && echo env OPENBLAS_CORETYPE=SkylakeX)
+# As araxd has it that many share: a kernel is compiled once, not for each size of work-groups.
+BE_RUN_opencl_std = env POCL_WORK_GROUP_SPECIALIZATION=0
 BE_RUN_gpu_std = $(call with_vendors,$(1))
 BE_RUN_gpu_vendor = $(BE_RUN_gpu_std)
 be_test = $(foreach v,$(2),$(eval $(call be_one,$(1),$(v))))
@@ -107,6 +109,10 @@ check-be_opencl_stream-plain check-be_opencl_stream-asan: | $(STREAM_FN)
 # Half a minute of compiling: not for the inner loop.
 CHECK_TARGETS := $(filter-out check-be_opencl_std-plain,$(CHECK_TARGETS))
 FIRST_TARGETS += check-be_opencl_std-plain
+soak-be_opencl_std: $(B)/test/be_opencl_std-plain | $(BE_NEEDS)
+	$(Q)scripts/tally run unit/be_opencl_std-specialized -- $<
+SOAK_TARGETS  += soak-be_opencl_std
+.PHONY: soak-be_opencl_std
 TEST_NEEDS    += $(B)/test/be_opencl_std-plain $(BE_NEEDS)
 else
 $(call be_not_built,opencl opencl_lost opencl_std opencl_rodinia opencl_stream,headers of OpenCL)
