@@ -189,6 +189,13 @@ struct arax_backend_kernel {
  * @program, @due_ns: of those of one program that wait for the device the one that is due first had
  *		better begin first.  Programs go in the order in which they come: which of them is
  *		next has been decided.  0, 0: nothing is said
+ * @between:	NULL, or of run(), for a kernel with ARAX_KERNEL_SPLIT: called on run()'s thread
+ *		with @between_arg, and 0, whenever that has done one part of the launch and others
+ *		are left.  0: go on.  -EAGAIN: it is called again, with 1, when no part is under way
+ *		on any thread, and may return much later; meanwhile nothing is kept from other launches.
+ *		Another error: the launch ends with it, without what is left.  Who has no parts never
+ *		calls it
+ * @part_ns:	about what a part is to take, if a group takes no longer
  */
 struct arax_backend_run {
 	uint32_t size;
@@ -205,6 +212,9 @@ struct arax_backend_run {
 	uint64_t due_ns;
 	uint32_t alone;
 	uint32_t declined;
+	int (*between)(void *arg, int still);
+	void *between_arg;
+	uint64_t part_ns;
 };
 
 /* Launches on a lane that were submitted and have not ended, see @wait below. */

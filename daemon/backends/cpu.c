@@ -281,6 +281,13 @@ static void cpu_kernel_unload(void *dev, void *kernel)
 	free(k);
 }
 
+static bool has_parts(const struct cpu_kernel *k, const struct arax_backend_run *run)
+{
+	return k->flags & ARAX_KERNEL_SPLIT &&
+	       run->size >= offsetof(struct arax_backend_run, part_ns) + sizeof(run->part_ns) &&
+	       run->between;
+}
+
 static int cpu_run(void *dev, struct arax_backend_run *run)
 {
 	const struct cpu_kernel *k = run->kernel;
@@ -289,6 +296,11 @@ static int cpu_run(void *dev, struct arax_backend_run *run)
 
 	if (run->flags & ARAX_RUN_INLINE)
 		err = k->fn(run->launch);
+	else if (has_parts(k, run))
+		err = gang_run_in_parts(d->gang, k->fn, run->launch, &(struct gang_parts){
+					.part_ns = run->part_ns, .between = run->between,
+					.arg = run->between_arg,
+				});
 	else
 		err = gang_run(d->gang, k->fn, run->launch, k->flags & ARAX_KERNEL_SPLIT);
 	/* A kernel does not say that its device is lost: this would be taken for it. */

@@ -32,4 +32,20 @@ void gang_limit(struct gang *g, unsigned int cores);
  */
 int gang_run(struct gang *g, arax_kernel_fn *fn, const struct arax_launch *l, bool split);
 
+/**
+ * struct gang_parts - for a split launch that is long
+ * @part_ns:	about what one part of it is to take a core
+ * @between:	on the caller's thread, between two of them, as of struct arax_backend_run
+ * @arg:	for it
+ */
+struct gang_parts {
+	uint64_t part_ns;
+	int (*between)(void *arg, int still);
+	void *arg;
+};
+
+/* gang_run(), split.  While @between is told that all stands still it keeps no core from others. */
+int gang_run_in_parts(struct gang *g, arax_kernel_fn *fn, const struct arax_launch *l,
+		      const struct gang_parts *parts);
+
 #endif /* ARAX_DAEMON_BACKENDS_GANG_H */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Tasks in workers that stand aside: between the runner, which stops them, and the scheduler. */
+/* Tasks that stand aside: between the runner, which stops them, and the scheduler. */
 #include "daemon/dispatch/aside.h"
 
 #include <errno.h>
@@ -8,6 +8,7 @@
 #include "daemon/dispatch/run.h"
 
 #define NEVER_ASKED_MS	100u	/* between two looks, only for those that nobody wants any more */
+#define LONG_NS		20000000u	/* a launch of less has ended before it would make way */
 
 uint32_t aside_room(const struct poller *p, const struct poller_device *pd)
 {
@@ -41,7 +42,7 @@ static void forget_asked(struct run *run)
 	run->aside.asked = false;
 }
 
-/* On the thread that waits for the worker. */
+/* On the thread that waits for the worker, or runs the launch. */
 static void tell_slice(struct runner_turn *turn)
 {
 	struct run *run = of_turn(turn);
@@ -89,7 +90,7 @@ static void hear_slice(struct work *w)
 	runner_make_way(&a->turn);
 }
 
-/* On the thread that waits for the worker: which has stopped, and the lane is another's. */
+/* On that thread: it stands still, and the lane is another's. */
 static void tell_parked(struct runner_turn *turn)
 {
 	struct run *run = of_turn(turn);
@@ -153,6 +154,23 @@ void aside_begin(struct run *run)
 	a->since = run->start;
 	a->charged_ns = 0;
 	a->place_ns = 0;
+	a->here = false;
+}
+
+bool aside_in_parts(const struct poller_device *pd, const struct kernel *k, uint64_t ns)
+{
+	return (!ns || ns >= LONG_NS) && runner_has_parts(pd->runner, k);
+}
+
+void aside_begin_parts(struct run *run)
+{
+	aside_begin(run);
+	run->aside.here = true;
+}
+
+bool aside_is_elsewhere(const struct run *run)
+{
+	return run->rt.turn && !run->aside.here;
 }
 
 uint64_t aside_settle(struct run *run, struct graph_node *node, uint64_t all_ns, bool learn)
@@ -162,7 +180,7 @@ uint64_t aside_settle(struct run *run, struct graph_node *node, uint64_t all_ns,
 	uint64_t ns = all_ns > a->charged_ns ? all_ns - a->charged_ns : 0;
 
 	if (a->laneless) {
-		/* By its deadline, as nobody wants it, or as somebody has let its worker go on. */
+		/* By its deadline, as nobody wants it, or as somebody has let it go on. */
 		sched_remove(p->sched, node);
 		if (ns)
 			sched_charge(p->sched, node, run->device, ns, false);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * aside.h - tasks in workers stand aside for others whose turn it is
+ * aside.h - tasks stand aside for others whose turn it is
  *
- * When such a task has run for a slice, the scheduler is asked whether it should make way.  If so
- * its worker is stopped, what it ran is charged, and it is queued like those that have not begun,
- * but keeps its place (struct run); its next turn comes by the scheduler.  For the graph, and for
- * who cancels, it runs all the while.
+ * Those in workers, and launches that cores do in parts.  When such a task has run for a slice, the
+ * scheduler is asked whether it should make way.  If so its worker is stopped, or no further part
+ * is begun, what it ran is charged, and it is queued like those that have not begun, but keeps its
+ * place (struct run); its next turn comes by the scheduler.  For the graph, and for who cancels, it
+ * runs all the while.
  */
 #ifndef ARAXD_DISPATCH_ASIDE_H
 #define ARAXD_DISPATCH_ASIDE_H
@@ -15,6 +16,7 @@
 
 #include "daemon/dispatch/poller.h"
 
+struct kernel;
 struct run;
 
 /* How many of a device's tasks can stand aside at once. */
@@ -30,6 +32,12 @@ void aside_init(struct run *run);
 
 /* (poller) Before it is handed over: it is to run in a worker. */
 void aside_begin(struct run *run);
+/* Whether a launch of @k that is thought to take @ns, 0: nothing is thought, is long and done in parts. */
+bool aside_in_parts(const struct poller_device *pd, const struct kernel *k, uint64_t ns);
+/* (poller) Likewise, of such a launch. */
+void aside_begin_parts(struct run *run);
+/* (poller) Its device has nothing of it: it is in a worker. */
+bool aside_is_elsewhere(const struct run *run);
 /*
  * (poller) It was, and is over: as sched_finish(), with what it ran in all.  Returns what the device
  * was busy with it, but for what was counted when it stood aside.
@@ -39,7 +47,7 @@ uint64_t aside_settle(struct run *run, struct graph_node *node, uint64_t all_ns,
 /* (poller) @node was picked.  True: it stood aside, and goes on. */
 bool aside_go_on(struct poller *p, struct graph_node *node);
 
-/* (poller) Nobody wants what this context has in workers. */
+/* (poller) Nobody wants what this context has that can be ended. */
 void aside_context_gone(struct link *l, uint32_t context);
 /* (poller) Those of the device go on beside all others: there will be no turns. */
 void aside_let_go(struct poller_device *pd);

@@ -284,7 +284,7 @@ static void expire(struct poller *p, struct link *l)
 
 	if (graph_next_deadline(l->graph) > now)
 		return;
-	/* What runs in a worker has its deadline there; a thread can't be stopped. */
+	/* What can be stopped has its deadline where it runs. */
 	while (graph_expire(l->graph, now))
 		p->fetches.look = true;
 	if (p->fetches.look)

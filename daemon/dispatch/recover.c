@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "daemon/dispatch/ahead.h"
+#include "daemon/dispatch/aside.h"
 #include "daemon/dispatch/gate.h"
 #include "daemon/dispatch/run.h"
 #include "daemon/log.h"
@@ -123,7 +124,7 @@ static void *rebuild(void *arg)
 static bool is_busy(const struct poller_device *pd)
 {
 	for (const struct run *run = pd->runs; run <= run_end(pd); run++)
-		if (run->node && !run->rt.turn)
+		if (run->node && !aside_is_elsewhere(run))
 			return true;
 	return ahead_is_busy(pd);
 }

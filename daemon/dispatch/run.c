@@ -124,15 +124,22 @@ static inline bool suits(const struct poller *p, const struct graph_node *node, 
 	return suits_launch(p, node, k, device);
 }
 
-static __attribute__((cold)) bool goes_to_worker(const struct poller_device *pd,
-						   const struct graph_node *node)
+static uint64_t predict_ns(const struct poller *p, const struct graph_node *node, uint32_t device)
+{
+	return sched_predict_ns(p->sched, sched_kernel_key(node), device, sched_work(node));
+}
+
+static __attribute__((cold)) bool may_stand_aside(const struct poller *p,
+						  const struct poller_device *pd,
+						  const struct graph_node *node)
 {
 	const struct kernel *k;
 
 	if (own_is_load(node) || own_is_launch(node))
 		return true;
 	k = node->d.opcode == ARAX_OP_LAUNCH ? run_kernel(node) : NULL;
-	return k && runner_needs_worker(pd->runner, k);
+	return k && (runner_needs_worker(pd->runner, k) ||
+		     aside_in_parts(pd, k, predict_ns(p, node, pd->dev->index)));
 }
 
 bool run_can(void *arg, const struct graph_node *node, uint32_t device)
@@ -140,7 +147,7 @@ bool run_can(void *arg, const struct graph_node *node, uint32_t device)
 	const struct poller *p = arg;
 	const struct poller_device *pd = &p->devs[device];
 
-	if (unlikely(pd->lost || aside_full(pd)) && (pd->lost || goes_to_worker(pd, node)))
+	if (unlikely(pd->lost || aside_full(pd)) && (pd->lost || may_stand_aside(p, pd, node)))
 		return false;
 	return suits(p, node, device);
 }
@@ -1313,14 +1320,26 @@ static uint64_t idle_limit(struct poller *p, const struct run *run)
 }
 
 /* For what is short, and so not to be taken for long: a time that it does not need. */
-static uint64_t short_ns(const struct poller *p, struct graph_node *node)
+static uint64_t short_ns(const struct poller *p, uint64_t ns)
 {
-	uint64_t ns = sched_predict_ns(p->sched, sched_kernel_key(node), node->device,
-				       sched_work(node));
-
 	if (!ns || ns >= p->inline_ns)
 		return 0;
 	return 2 * ns > p->inline_ns / 4 ? 2 * ns : p->inline_ns / 4;
+}
+
+/* Cores have as many groups as the kernel's manifest says, whatever the client's grid. */
+static void set_parts(struct arax_launch *l, const struct kernel *k)
+{
+	uint64_t parts = steps_of(&k->parts, l) ?: 1;
+
+	if (parts > UINT32_MAX)
+		parts = UINT32_MAX;
+	if (parts == l->group_end)
+		return;
+	l->grid[0] = (uint32_t)parts;
+	l->grid[1] = 1;
+	l->grid[2] = 1;
+	l->group_end = parts;
 }
 
 /* To other threads than this one. */
@@ -1332,8 +1351,15 @@ static void hand_over(struct run *run, bool launch)
 	POLLER_COUNT(p, handed);
 	p->exact = false;
 	p->last_handed = pd;
-	if (launch)
-		run->rt.short_ns = short_ns(p, run->node);
+	if (launch) {
+		uint64_t ns = predict_ns(p, run->node, run->device);
+
+		run->rt.short_ns = short_ns(p, ns);
+		if (!run->rt.turn && aside_in_parts(pd, run->rt.kernel, ns))
+			aside_begin_parts(run);
+	}
+	if (launch && run->rt.kernel->parts.nr && pd->dev->info.kind == ARAX_DEVICE_CPU)
+		set_parts(&run->rt.launch, run->rt.kernel);
 	if (pd->dev->info.kind == ARAX_DEVICE_CPU)
 		run->cpus = launch && run->rt.kernel->split ? pd->dev->info.units : 1;
 	run_take_cpus(run);

@@ -32,6 +32,7 @@ struct aside {
 	bool told;
 	bool asked;
 	bool laneless;
+	bool here;		/* a launch in araxd */
 	uint64_t since;
 	uint64_t charged_ns;
 	uint64_t place_ns;

@@ -228,8 +228,8 @@ static int parse_work(struct where *w, struct manifest_kernel *k, json_t *obj)
 
 static int parse_kernel(struct where *w, struct manifest *m, size_t index, json_t *obj)
 {
-	static const char *const known[] = { "signature", "addressing", "split", "overlap",
-					     "work", "size", "implementations", NULL };
+	static const char *const known[] = { "signature", "addressing", "split", "parts",
+					     "overlap", "work", "size", "implementations", NULL };
 	struct manifest_kernel *k = &m->kernels[index];
 	int data = 1, split = 0, apart = 0, err;
 	const char *text;
@@ -265,8 +265,13 @@ static int parse_kernel(struct where *w, struct manifest *m, size_t index, json_
 	err = parse_work(w, k, json_object_get(obj, "work"));
 	if (!err)
 		err = get_sum(w, k, obj, "size", &k->size);
+	if (!err)
+		err = get_sum(w, k, obj, "parts", &k->parts);
 	if (err)
 		return err;
+	if (k->parts.nr && json_object_get(obj, "split"))
+		return fail(w, -EINVAL, "%s has 'parts', which stand in the place of 'split'", k->sig.name);
+	k->split |= k->parts.nr;
 
 	impls = json_object_get(obj, "implementations");
 	if (!json_is_array(impls) || !json_array_size(impls))

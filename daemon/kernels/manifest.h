@@ -8,6 +8,7 @@
  *	    { "signature": "vadd(in f32 a[], in f32 b[], out f32 c[], u32 n)",
  *	      "addressing": "launch",		default: "data"
  *	      "split": "groups",		default: "none"
+ *	      "parts": "n / 4096 + 1",		default: no other than the split's
  *	      "overlap": "none",		default: "any"
  *	      "size": "n",			default: the work's product, if there is any
  *	      "work": { "product": [ "n" ],	default: no bound
@@ -46,7 +47,7 @@ struct manifest_kernel {
 	enum kernel_addressing addressing;
 	bool split, apart;
 	struct kernel_work work;
-	struct steps size;
+	struct steps size, parts;
 	uint32_t nr_impls;
 	struct manifest_impl impls[MANIFEST_MAX_IMPLS];
 };

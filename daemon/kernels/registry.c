@@ -188,6 +188,7 @@ static int add_kernel(struct loading *ld, const struct manifest *m,
 	k->apart = mk->apart;
 	k->sig = mk->sig;
 	k->work = mk->work;
+	k->parts = mk->parts;
 	k->size = mk->size.nr ? mk->size : mk->work.steps;
 	if (asprintf(&k->library, "%s %s", m->library, m->version) < 0)
 		k->library = NULL;

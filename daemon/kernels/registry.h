@@ -66,6 +66,7 @@ struct kernel {
 	char *library;		/* name and version, for people */
 	bool apart;		/* what is written overlaps no other range */
 	struct kernel_work work;
+	struct steps parts;	/* of a launch on cores, which may be any others; nothing is said: it has none */
 	struct steps size;	/* of a launch, which its time goes by; nothing is said: by its ranges */
 	uint32_t nr_impls;
 	struct kernel_impl impls[MANIFEST_MAX_IMPLS];

@@ -2,8 +2,8 @@
 /*
  * work.h - how much one launch of an installed kernel may be
  *
- * In araxd, or on a device, nothing ends a launch but itself: no deadline, no cancel, not its
- * client's death.  Where its work is a product of its arguments, small buffers can make days of it.
+ * In araxd, or on a device, nothing ends a launch but itself, if it is not done in parts: no
+ * deadline, no cancel, not its client's death.  Where its work is a product of its arguments, small buffers can make days of it.
  * So its manifest gives that product a bound, which holds for all of its implementations.  GPUs,
  * which are that much faster, may have another one; and there each thread has its own, since a
  * client's grid may have few; nor does a grid of many help a kernel that is few groups' work.

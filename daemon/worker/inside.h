@@ -5,7 +5,7 @@
  *   runner.c	launches in this process, and which go to workers; making and ending
  *   pool.c	workers: who has which, until when
  *   lane.c	threads that serve the device's lanes
- *   turn.c	tasks in workers that make way for others
+ *   turn.c	tasks that make way for others
  */
 #ifndef ARAX_DAEMON_WORKER_INSIDE_H
 #define ARAX_DAEMON_WORKER_INSIDE_H
@@ -177,7 +177,9 @@ bool lane_hand_over(void);
 
 /* turn.c: what worker_run() asks of a task that may have to make way. */
 int turn_look(struct worker_time *time, struct worker *w);
-/* A launch of the task's in a worker is over. */
+/* ... and a launch in this process, as of struct arax_backend_run; @arg is a struct worker_time. */
+int turn_between(void *arg, int still);
+/* A launch of the task's is over. */
 void turn_ran(struct runner_turn *turn, const struct worker_time *time);
 
 /* How long a task has stood still. */

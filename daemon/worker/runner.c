@@ -31,6 +31,11 @@ bool runner_needs_worker(const struct runner *r, const struct kernel *k)
 	return (r->host || r->opencl) && k->addressing == KERNEL_ADDRESSING_DATA;
 }
 
+bool runner_has_parts(const struct runner *r, const struct kernel *k)
+{
+	return r->host && k->parts.nr && !runner_needs_worker(r, k);
+}
+
 uint32_t runner_spare_workers(const struct runner *r)
 {
 	uint32_t lanes = r->dev->info.lanes;
@@ -205,25 +210,31 @@ int runner_no_errno(int result)
 }
 
 /* @out: @t, or NULL: nobody asks for more than the result. */
+static inline int run_filled(struct runner *r, const struct runner_task *t,
+			     struct arax_backend_run *run, int err, struct runner_task *out)
+{
+	if (!err) {
+		err = device_run(r->dev, run);
+		if (__builtin_expect(err == -EOPNOTSUPP, 0))
+			err = run_other(r, t->kernel, run, run_device, out);
+		if (__builtin_expect(err && run->declined && out, 0))
+			out->declined = true;
+	}
+	if (out) {
+		out->device_ns = run->device_ns;
+		if (__builtin_expect(err == -ENODEV, 0))
+			out->alone = run->alone;
+	}
+	return checked(err);
+}
+
 static inline int run_here(struct runner *r, const struct runner_task *t, uint32_t flags,
 			   struct runner_task *out)
 {
 	struct arax_backend_run run;
 	int err = fill_run(r, t, flags, &run);
 
-	if (!err) {
-		err = device_run(r->dev, &run);
-		if (__builtin_expect(err == -EOPNOTSUPP, 0))
-			err = run_other(r, t->kernel, &run, run_device, out);
-		if (__builtin_expect(err && run.declined && out, 0))
-			out->declined = true;
-	}
-	if (out) {
-		out->device_ns = run.device_ns;
-		if (__builtin_expect(err == -ENODEV, 0))
-			out->alone = run.alone;
-	}
-	return checked(err);
+	return run_filled(r, t, &run, err, out);
 }
 
 static uint32_t cores_for_one(const struct runner *r)
@@ -503,9 +514,31 @@ static bool is_late(struct runner_task *t)
 	return true;
 }
 
+#define PART_NS	5000000u	/* so soon a launch stands still, or ends, that is to */
+
+/* One that can stand still between its parts, and end there. */
+static __attribute__((cold)) int run_in_parts(struct runner *r, struct runner_task *t)
+{
+	struct worker_time time = time_of(r, t);
+	struct arax_backend_run run;
+	int err = fill_run(r, t, 0, &run);
+
+	run.between = turn_between;
+	run.between_arg = &time;
+	run.part_ns = PART_NS;
+	time.began_ns = now_ns();
+	time.look_ns = time.began_ns + t->turn->slice_ns;
+	err = run_filled(r, t, &run, err, t);
+	turn_ran(t->turn, &time);
+	if (err == -ETIMEDOUT && time.deadline_ns && now_ns() >= time.deadline_ns)
+		say_launch(r, t, &time, WORKER_KILLED, err);
+	return err;
+}
+
 static int run_counted(struct runner *r, struct runner_task *t)
 {
-	int err = run_here(r, t, t->flags & RUNNER_INLINE ? ARAX_RUN_INLINE : 0, t);
+	int err = __builtin_expect(!!t->turn, 0) ?
+		run_in_parts(r, t) : run_here(r, t, t->flags & RUNNER_INLINE ? ARAX_RUN_INLINE : 0, t);
 
 	if (!(t->flags & RUNNER_INLINE))
 		count(&r->runs);

@@ -26,9 +26,10 @@
  *		SIGFPE, SIGABRT, SIGSYS, SIGTRAP)
  *   -EIO	the worker went away otherwise (SIGKILL, exit)
  *   -ECANCELED	by runner_end()
- *   -ETIMEDOUT	the deadline passed, or it has run for worker.timeout; the worker was killed.
- *		Launches in this process can't be stopped: they end when they end
- *		and report their own result
+ *   -ETIMEDOUT	the deadline passed, or it has run for worker.timeout: the worker was killed, or what
+ *		was left of the launch's parts was not begun.
+ *		Launches in this process that are not done in parts can't be stopped: they end
+ *		when they end and report their own result
  *   -ENOEXEC, -ENOENT	no implementation for this kind of device, or it can't
  *		be loaded
  *   -EOPNOTSUPP	addressing = data on a device that no worker can drive
@@ -63,18 +64,18 @@ struct runner_buffer {
 struct runner;
 
 /**
- * struct runner_turn - by which a task that runs in a worker makes way for others
+ * struct runner_turn - by which a task makes way for others
  *
- * A worker can be stopped at any instant, and go on later.  The thread that waits for it tells
+ * A worker can be stopped at any instant, and go on later; so can a launch in this process that is
+ * done in parts (see runner_has_parts()), between two of them.  The thread that waits for it, or runs it, tells
  * each @slice_ns that it has run; whoever is told may have it make way.  Then it stands still and
- * has no lane any more, until it may go on: in a lane that is free, or beside the others.  What
- * runs in this process never does so.
+ * has no lane any more, until it may go on: in a lane that is free, or beside the others.
  *
  * @slice_ns:	time between two looks; not 0
  * @slice:	on that thread, while the task runs: be short.  @ran_ns says for how long it has
  * @parked:	on that thread: it stands still, and another thread has its lane.  From now on
  *		it may go on, or end: without a lane, if its time is over
- * @ran_ns:	out: in workers, when it was last looked at
+ * @ran_ns:	out: when it was last looked at
  * @paused_ns:	out, once it is done: how long it stood still
  * @want:	enum runner_want
  * @refused:	it could not make way: for whoever asked to take back
@@ -240,6 +241,9 @@ int runner_configure(struct runner *r, const struct kernel *k);
 uint64_t runner_switch_ns(struct runner *r, const struct kernel *k);
 
 bool runner_needs_worker(const struct runner *r, const struct kernel *k);
+
+/* Whether a launch that runs in this process can have a turn: cores do it in parts. */
+bool runner_has_parts(const struct runner *r, const struct kernel *k);
 
 /*
  * Workers that the device may have beside one for each lane: so many tasks can be parked.  0: that

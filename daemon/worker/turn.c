@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Tasks in workers that make way for others.
+ * Tasks that make way for others: in workers, and between the parts of a launch in this process.
  *
- * The thread that waits for the worker does it all: it tells who decides, it stops the worker,
- * gives its lane to another thread, and waits for its task's next turn.
+ * The thread that waits for the worker, or runs the launch, does it all: it tells who decides, it
+ * stops the worker, gives its lane to another thread, and waits for its task's next turn.
  */
 #include <errno.h>
 
@@ -85,13 +85,13 @@ static int await_turn(struct runner_turn *turn, uint64_t until_ns)
 	return err;
 }
 
-/* Its worker stands still, and its lane has another thread. */
+/* Its worker, if it has one, stands still, and its lane has another thread. */
 static int stand_aside(struct worker_time *time, const struct worker *w)
 {
 	struct runner_turn *turn = time->turn;
 	struct runner *r = this_thread->runner;
 	uint64_t since = now_ns(), stopped = since + STOPPED_NS;
-	bool in_time = !time->deadline_ns || stopped < time->deadline_ns, ran_on = false;
+	bool in_time = w && (!time->deadline_ns || stopped < time->deadline_ns), ran_on = false;
 	int err;
 
 	set_ran(turn, since - time->began_ns - time->paused_ns);
@@ -122,11 +122,13 @@ static int make_way(struct worker_time *time, struct worker *w)
 	uint32_t way = RUNNER_WANT_WAY;
 	int err;
 
-	if (time->may_wait)
+	bool may_wait = time->may_wait;
+
+	if (may_wait && w)
 		worker_halt(w);
 	/* It has just ended; or no second thread can be had for this lane. */
-	if (!time->may_wait || worker_answered(w) || (this_lane && !lane_hand_over())) {
-		if (time->may_wait)
+	if (!may_wait || (w && worker_answered(w)) || (this_lane && !lane_hand_over())) {
+		if (may_wait && w)
 			worker_go_on(w);
 		/* In this order: who sees that it was refused may ask again at once. */
 		atomic_compare_exchange_strong(&time->turn->want, &way, RUNNER_WANT_NOTHING);
@@ -135,32 +137,61 @@ static int make_way(struct worker_time *time, struct worker *w)
 	}
 	err = stand_aside(time, w);
 	atomic_compare_exchange_strong(&time->turn->want, &way, RUNNER_WANT_NOTHING);
-	if (!err)
+	if (!err && w)
 		worker_go_on(w);
 	return err;
 }
 
-int turn_look(struct worker_time *time, struct worker *w)
+static int give_way(struct worker_time *time, struct worker *w)
+{
+	int err = make_way(time, w);
+
+	time->told = false;
+	time->look_ns = now_ns() + time->turn->slice_ns;
+	return err;
+}
+
+static void tell_slice(struct worker_time *time)
 {
 	struct runner_turn *turn = time->turn;
 	uint64_t now = now_ns();
-	int err;
 
-	switch (atomic_load(&turn->want)) {
-	case RUNNER_WANT_END:
-		return -ECANCELED;
-	case RUNNER_WANT_WAY:
-		err = make_way(time, w);
-		time->told = false;
-		time->look_ns = now_ns() + turn->slice_ns;
-		return err;
-	}
 	if (!time->told) {
 		set_ran(turn, now - time->began_ns - time->paused_ns);
 		turn->slice(turn);
 	}
 	time->told = !time->told;
 	time->look_ns = now + (time->told ? ANSWER_NS : turn->slice_ns);
+}
+
+int turn_look(struct worker_time *time, struct worker *w)
+{
+	switch (atomic_load(&time->turn->want)) {
+	case RUNNER_WANT_END:
+		return -ECANCELED;
+	case RUNNER_WANT_WAY:
+		return give_way(time, w);
+	}
+	tell_slice(time);
+	return 0;
+}
+
+int turn_between(void *arg, int still)
+{
+	struct worker_time *time = arg;
+	uint64_t now;
+
+	switch (atomic_load_explicit(&time->turn->want, memory_order_relaxed)) {
+	case RUNNER_WANT_END:
+		return -ECANCELED;
+	case RUNNER_WANT_WAY:
+		return still ? give_way(time, NULL) : -EAGAIN;
+	}
+	now = now_ns();
+	if (time->deadline_ns && now >= time->deadline_ns)
+		return -ETIMEDOUT;
+	if (now >= time->look_ns)
+		tell_slice(time);
 	return 0;
 }
 

@@ -23,6 +23,7 @@ int test_identity(const struct arax_launch *l);
 int test_until(const struct arax_launch *l);
 int test_child(const struct arax_launch *l);
 int test_groups(const struct arax_launch *l);
+int test_steps(const struct arax_launch *l);
 int test_clog(const struct arax_launch *l);
 int test_deaf(const struct arax_launch *l);
 int test_sends(const struct arax_launch *l);
@@ -159,6 +160,22 @@ ARAX_KERNEL int test_groups(const struct arax_launch *l)
 		return -EINVAL;
 	for (uint64_t g = l->group_begin; g < l->group_end; g++)
 		__atomic_fetch_add(&x[g], 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+/* test_steps(inout u32 x[]): 0.2 ms a work-group, counted in x[0], until x[1] is set; split */
+ARAX_KERNEL int test_steps(const struct arax_launch *l)
+{
+	const struct timespec step = { .tv_nsec = 200000 };
+	uint32_t *x = ARAX_ITEMS(l, 0, 2, uint32_t);
+
+	if (!x)
+		return -EINVAL;
+	for (uint64_t g = l->group_begin; g < l->group_end; g++) {
+		if (!__atomic_load_n(&x[1], __ATOMIC_RELAXED))
+			nanosleep(&step, NULL);
+		__atomic_fetch_add(&x[0], 1, __ATOMIC_RELAXED);
+	}
 	return 0;
 }
 

@@ -136,3 +136,26 @@ TEST(copies_beside_each_other)
 	CHECK(!memcmp(bytes, &pattern, 4) && !memcmp(bytes + (512u << 20) - 4, &pattern, 4));
 	stack_close(&s);
 }
+
+static void count_groups(const char *kernel, uint32_t value, uint32_t groups)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *b = stack_buffer(&s, 4096);
+	const uint32_t *x = arax_buffer_data(b);
+
+	stack_launch(&s, s.q, kernel, b, value, NULL);
+	CHECK_EQ(arax_queue_finish(s.q, arax_deadline(60 * SECOND)), 0);
+	CHECK_EQ(x[0], groups);
+	CHECK_EQ(x[2], groups);
+	/* Each CPU may have some. */
+	CHECK(groups == 1 ? x[1] == 1 : x[1] > 1);
+	stack_close(&s);
+}
+
+/* The client's grid is one group: here, and in a worker, the manifest says how many there are. */
+TEST(groups_are_the_manifests)
+{
+	count_groups("st_groups", 1000, 1000);
+	count_groups("st_groups_data", 1000, 1000);
+	count_groups("st_groups_data", 0, 1);
+}

@@ -347,7 +347,7 @@ system system/stand-aside 'cpu { groups = { "0" } } worker { timeout_ms = 0 }' s
 
 # None may stand aside: but what nobody waits for any more is ended.
 system system/no-room-aside 'cpu { groups = { "0" } } worker { timeout_ms = 0 max = 1 }' \
-	stand-aside killed_with_a_kernel_that_hangs
+	stand-aside killed_with_a_kernel_that_hangs killed_with_a_long_launch
 
 # What programs bring for OpenCL's devices; and for two, of which one may run what is built for
 # the other.  Mostly a compiler, on one processor each.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Programs whose kernels never end, and others who want the same device: run.sh gives araxd one
- * core, and no limit to how long a launch may take.
+ * Programs whose kernels never end, or not today, and others who want the same device: run.sh
+ * gives araxd one core, and no limit to how long a launch may take.
  */
 #include "stack.h"
 
@@ -19,7 +19,8 @@
 
 #define MANY	24
 
-enum { COUNT, STOP };			/* what until() has in its buffer */
+enum { COUNT, STOP };			/* what until() and st_steps() have in their buffer */
+#define STEPS	100000000u		/* of a millisecond: a day */
 
 enum step { BEGINS, RUNS, FREE };
 
@@ -53,20 +54,30 @@ static struct arax_kernel load(struct stack *s, const char *file, const char *si
 	return k;
 }
 
-/* The other program: its kernel runs until it is told to stop. */
-static int hangs(void)
+static void begin(struct stack *s, const struct arax_kernel *k, uint32_t groups, struct arax_buffer *b,
+		  struct arax_event *e, uint64_t deadline)
 {
-	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
-	struct arax_buffer *b = stack_buffer(&s, 4096);
-	struct arax_kernel k = load(&s, "until", "until(inout u32 x[], u32 unused)");
+	const struct arax_range ranges[] = { arax_inout(b) };
+	uint32_t us = 1000;
+	struct arax_desc d = {
+		.opcode = ARAX_OP_LAUNCH, .kernel = k, .grid = arax_grid(groups, 1, 1),
+		.args = &us, .arg_len = sizeof(us), .ranges = ranges, .nr_ranges = 1,
+		.deadline = deadline, .event = e,
+	};
+
+	CHECK_EQ(arax_submit(s->q, &d, 1, 0), 1);
+	while (!((volatile uint32_t *)arax_buffer_data(b))[COUNT] && !arax_event_done(e))
+		usleep(1000);
+}
+
+/* The other program: its kernel runs until it is told to stop. */
+static int go_on(struct stack *s, const struct arax_kernel *k, uint32_t groups)
+{
+	struct arax_buffer *b = stack_buffer(s, 4096);
 	volatile uint32_t *x = arax_buffer_data(b);
 	struct arax_event e = ARAX_EVENT_INIT;
-	uint32_t unused = 0;
 
-	CHECK_EQ(arax_launch(s.q, &k, arax_grid(1, 1, 1), ARAX_ARGS(unused),
-			     ARAX_RANGES(arax_inout(b)), &e), 0);
-	while (!x[COUNT])
-		usleep(1000);
+	begin(s, k, groups, b, &e, 0);
 	shared->step = RUNS;
 	while (shared->step != FREE) {
 		shared->count = x[COUNT];
@@ -75,8 +86,25 @@ static int hangs(void)
 	CHECK(!arax_event_done(&e));
 	x[STOP] = 1;
 	CHECK_EQ(arax_wait(&e, arax_deadline(60 * SECOND)), 0);
-	stack_close(&s);
+	stack_close(s);
 	return 0;
+}
+
+static int hangs(void)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_kernel k = load(&s, "until", "until(inout u32 x[], u32 unused)");
+
+	return go_on(&s, &k, 1);
+}
+
+/* It is installed, so araxd runs it itself. */
+static int takes_long(void)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_kernel k = stack_kernel(&s, "st_steps");
+
+	return go_on(&s, &k, STEPS);
 }
 
 /* Its image does so while it is loaded. */
@@ -123,7 +151,7 @@ static pid_t start(int (*program)(void), const char *cgroup)
 {
 	pid_t pid;
 
-	if (sandbox_kernel_lacks())
+	if (program != takes_long && sandbox_kernel_lacks())
 		tap_skip(sandbox_kernel_lacks());
 	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(shared != MAP_FAILED);
@@ -190,30 +218,46 @@ static void let_go(pid_t pid)
 	await_success(pid);
 }
 
-TEST(others_of_the_same_tenant_go_on)
+static void others_go_on_beside(int (*program)(void), const char *cgroup)
 {
-	pid_t pid = start(hangs, NULL);
+	pid_t pid = start(program, cgroup);
 
-	work(true);
+	work(program == hangs);
 	CHECK_EQ(waitpid(pid, NULL, WNOHANG), 0);
 	let_go(pid);
 }
 
-TEST(other_tenants_go_on)
+TEST(others_of_the_same_tenant_go_on)
+{
+	others_go_on_beside(hangs, NULL);
+}
+
+TEST(others_of_the_same_tenant_go_on_beside_a_long_launch)
+{
+	others_go_on_beside(takes_long, NULL);
+}
+
+static void other_tenants_go_on_beside(int (*program)(void))
 {
 	const char *root = cgroup2();
 	char dir[PATH_MAX];
-	pid_t pid;
 
 	if (!root)
 		tap_skip("no cgroup2 that can be written to: one tenant");
 	snprintf(dir, sizeof(dir), "%s/arax-test-XXXXXX", root);
 	CHECK(mkdtemp(dir));
-	pid = start(hangs, dir);
-	work(true);
-	CHECK_EQ(waitpid(pid, NULL, WNOHANG), 0);
-	let_go(pid);
+	others_go_on_beside(program, dir);
 	CHECK_EQ(rmdir(dir), 0);
+}
+
+TEST(other_tenants_go_on)
+{
+	other_tenants_go_on_beside(hangs);
+}
+
+TEST(other_tenants_go_on_beside_a_long_launch)
+{
+	other_tenants_go_on_beside(takes_long);
 }
 
 /* More than could stand aside at once. */
@@ -274,16 +318,41 @@ TEST(two_that_hang_take_turns)
 }
 
 /* What nobody waits for any more does not stay: araxd could not end, either. */
-TEST(killed_with_a_kernel_that_hangs)
+static void killed_with(int (*program)(void))
 {
 	struct stack s = stack_open(0);
 	uint64_t bytes = stack_memory(&s);
-	pid_t pid = start(hangs, NULL);
+	pid_t pid = start(program, NULL);
 
 	CHECK_EQ(kill(pid, SIGKILL), 0);
 	CHECK_EQ(waitpid(pid, NULL, 0), pid);
-	work(true);
+	work(program == hangs);
 	stack_wait_books(&s, bytes, 0, 1);
+	stack_close(&s);
+}
+
+TEST(killed_with_a_kernel_that_hangs)
+{
+	killed_with(hangs);
+}
+
+TEST(killed_with_a_long_launch)
+{
+	killed_with(takes_long);
+}
+
+/* It has begun, and ends all the same. */
+TEST(deadline_of_a_long_launch)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *b = stack_buffer(&s, 4096);
+	struct arax_kernel k = stack_kernel(&s, "st_steps");
+	struct arax_event e = ARAX_EVENT_INIT;
+
+	begin(&s, &k, STEPS, b, &e, arax_deadline(2 * SECOND));
+	CHECK_EQ(arax_wait(&e, arax_deadline(60 * SECOND)), -ETIMEDOUT);
+	CHECK(((uint32_t *)arax_buffer_data(b))[COUNT]);
+	work(false);
 	stack_close(&s);
 }
 

@@ -822,6 +822,177 @@ START_TEST(gang_reports_errors)
 }
 END_TEST
 
+/* A launch in parts: each group's visits, who is inside, what it is told between two spans. */
+struct parted {
+	struct gang *gang;
+	uint32_t visits[100];
+	_Atomic int inside;
+	pthread_t caller;
+	int calls, stills;
+	int until;			/* so many calls it goes on */
+	int then, last;			/* what it is told at that one, and when it stands still */
+	bool others;			/* other launches run while it does */
+	uint64_t part_ns;		/* a group takes 0.1 ms; 0: each is a part */
+	uint64_t fails;			/* the group before it, of which the kernel ends with -EDOM */
+};
+
+static int visit_part(const struct arax_launch *l)
+{
+	struct parted *p = *(struct parted *const *)l->args;
+	int err = 0;
+
+	p->inside++;
+	for (uint64_t g = l->group_begin; g < l->group_end; g++) {
+		__atomic_fetch_add(&p->visits[g], 1, __ATOMIC_RELAXED);
+		usleep(100);
+		if (g + 1 == p->fails)
+			err = -EDOM;
+	}
+	p->inside--;
+	return err;
+}
+
+static int between_parts(void *arg, int still)
+{
+	struct parted *p = arg;
+
+	ck_assert(pthread_equal(pthread_self(), p->caller));
+	if (!still)
+		return ++p->calls % p->until ? 0 : p->then;
+	p->stills++;
+	ck_assert_int_eq(p->inside, 0);
+	usleep(2000);
+	ck_assert_int_eq(p->inside, 0);
+	if (p->others) {
+		/* All cores are free. */
+		struct crowd all = { .wanted = gang_size(p->gang) };
+		struct caller c;
+
+		start_caller(&c, p->gang, &all, gang_size(p->gang), true);
+		end_caller(&c);
+	}
+	return p->last;
+}
+
+static int run_parted(struct parted *p, struct gang *g, uint64_t groups)
+{
+	struct arax_launch l = { .size = sizeof(l), .grid = { (uint32_t)groups, 1, 1 },
+				 .group_end = groups, .args = &p, .arg_len = sizeof(p) };
+	const struct gang_parts parts = { .part_ns = p->part_ns, .between = between_parts, .arg = p };
+
+	p->gang = g;
+	p->caller = pthread_self();
+	return gang_run_in_parts(g, visit_part, &l, &parts);
+}
+
+static uint32_t all_visits(const struct parted *p)
+{
+	uint32_t n = 0;
+
+	for (int i = 0; i < 100; i++) {
+		ck_assert_uint_le(p->visits[i], 1);
+		n += p->visits[i];
+	}
+	return n;
+}
+
+static struct gang *gang_of_one(void)
+{
+	struct gang *g;
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	ck_assert_int_eq(gang_create(&one, &g), 0);
+	return g;
+}
+
+/* Each group once, however often it stands still; then the cores are others'. */
+START_TEST(gang_runs_in_parts)
+{
+	struct gang *g = _i ? gang_of_four() : gang_of_one();
+	struct parted goes_on = { .until = 1000 }, stops = { .until = 1, .then = -EAGAIN };
+	struct parted large = { .until = 1, .then = -EAGAIN, .part_ns = 1000000000 };
+	struct parted others = { .until = 5, .then = -EAGAIN, .others = true };
+	struct parted few = { .until = 1, .then = -EAGAIN }, one = { .until = 1, .then = -EAGAIN };
+
+	ck_assert_int_eq(run_parted(&goes_on, g, 100), 0);
+	ck_assert_uint_eq(all_visits(&goes_on), 100);
+	ck_assert_int_eq(goes_on.stills, 0);
+	ck_assert_int_ge(goes_on.calls, 1);
+	/* Parts of some groups, however few there are at first. */
+	ck_assert_int_eq(run_parted(&large, g, 100), 0);
+	ck_assert_uint_eq(all_visits(&large), 100);
+	ck_assert_int_ge(large.stills, 1);
+	ck_assert_int_le(large.stills, 30);
+	ck_assert_int_eq(run_parted(&stops, g, 100), 0);
+	ck_assert_uint_eq(all_visits(&stops), 100);
+	ck_assert_int_ge(stops.stills, 10);
+	if (!_i)
+		ck_assert_int_eq(stops.stills, 99);
+	ck_assert_int_eq(run_parted(&others, g, 100), 0);
+	ck_assert_uint_eq(all_visits(&others), 100);
+	ck_assert_int_ge(others.stills, 1);
+	/* No more parts than groups. */
+	ck_assert_int_eq(run_parted(&few, g, 3), 0);
+	ck_assert_uint_eq(all_visits(&few), 3);
+	ck_assert_int_eq(run_parted(&one, g, 1), 0);
+	ck_assert_uint_eq(all_visits(&one), 1);
+	ck_assert_int_eq(one.calls, 0);
+	gang_destroy(g);
+}
+END_TEST
+
+/* What is left is not begun, and the kernel's own error comes first. */
+START_TEST(gang_ends_between_parts)
+{
+	struct gang *g = _i ? gang_of_four() : gang_of_one();
+	struct parted ends = { .until = 3, .then = -ECANCELED };
+	struct parted late = { .until = 3, .then = -EAGAIN, .last = -ETIMEDOUT };
+	struct parted fails = { .until = 1000, .fails = 1 };
+	struct parted again = { .until = 1000 };
+
+	ck_assert_int_eq(run_parted(&ends, g, 100), -ECANCELED);
+	ck_assert_int_eq(ends.inside, 0);
+	ck_assert_uint_lt(all_visits(&ends), 100);
+	ck_assert_int_eq(run_parted(&late, g, 100), -ETIMEDOUT);
+	ck_assert_int_eq(late.stills, 1);
+	ck_assert_uint_lt(all_visits(&late), 100);
+	ck_assert_int_eq(run_parted(&fails, g, 100), -EDOM);
+	ck_assert_uint_lt(all_visits(&fails), 100);
+	/* Nothing is left over. */
+	ck_assert_int_eq(run_parted(&again, g, 100), 0);
+	ck_assert_uint_eq(all_visits(&again), 100);
+	gang_destroy(g);
+}
+END_TEST
+
+static void *parted_caller(void *arg)
+{
+	for (int i = 0; i < 5; i++) {
+		struct parted p = { .until = 2, .then = -EAGAIN };
+
+		ck_assert_int_eq(run_parted(&p, arg, 100), 0);
+		ck_assert_uint_eq(all_visits(&p), 100);
+	}
+	return NULL;
+}
+
+/* More than there are slots, each of which has one only while it runs. */
+START_TEST(gang_of_many_in_parts)
+{
+	struct gang *g = gang_of_four();
+	pthread_t t[80];
+
+	for (int i = 0; i < 80; i++)
+		ck_assert_int_eq(pthread_create(&t[i], NULL, parted_caller, g), 0);
+	for (int i = 0; i < 80; i++)
+		pthread_join(t[i], NULL);
+	ck_assert_int_eq(gang_size(g), 4);
+	gang_destroy(g);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("backend");
@@ -864,6 +1035,9 @@ int main(void)
 	tcase_add_test(t, gang_is_limited);
 	tcase_add_test(t, gang_of_many_callers);
 	tcase_add_test(t, gang_reports_errors);
+	tcase_add_loop_test(t, gang_runs_in_parts, 0, 2);
+	tcase_add_loop_test(t, gang_ends_between_parts, 0, 2);
+	tcase_add_test(t, gang_of_many_in_parts);
 	suite_add_tcase(suite, t);
 	return be_main(suite);
 }

@@ -210,6 +210,28 @@ START_TEST(steps_are_counted)
 }
 END_TEST
 
+/* Into which a launch on cores can be cut: then it is split. */
+START_TEST(parts_are_told)
+{
+	const uint32_t n = 5;
+	struct arax_launch l = { .args = &n, .arg_len = sizeof(n), .grid = { 3, 1, 2 } };
+	const struct kernel *k;
+
+	be_write(folder, "a.json", SIZE("\"parts\": \"n / 2 + 1\""));
+	ck_assert_int_eq(registry_load_folder(r, folder), 1);
+	k = registry_find(r, "f");
+	ck_assert(k->split);
+	ck_assert_uint_eq(steps_of(&k->parts, &l), 3);
+	ck_assert_uint_eq(k->size.nr, 0);
+	registry_destroy(r);
+	r = registry_create();
+	be_write(folder, "a.json", SIZE("\"split\": \"groups\""));
+	ck_assert_int_eq(registry_load_folder(r, folder), 1);
+	ck_assert(registry_find(r, "f")->split);
+	ck_assert_uint_eq(registry_find(r, "f")->parts.nr, 0);
+}
+END_TEST
+
 /* By itself, or it is the product; of a kernel in a worker, too. */
 START_TEST(sizes_are_told)
 {
@@ -563,6 +585,10 @@ static const struct {
 	{ WORK("\"product\": [ \"n\" ], \"most\": 1, \"busy\": 1"), "f needs a string 'busy'" },
 	{ WORK("\"product\": [ \"n\" ], \"most\": 1, \"busy\": \"a\""),
 	  "f: 'busy' may name plain arguments of type u32, and not 'a'" },
+	{ SIZE("\"parts\": \"x\""), "f: 'parts' may name plain arguments of type u32, and not 'x'" },
+	{ SIZE("\"parts\": 4"), "f needs a string 'parts'" },
+	{ SIZE("\"parts\": \"n\", \"split\": \"groups\""),
+	  "f has 'parts', which stand in the place of 'split'" },
 	{ SIZE("\"size\": \"x\""), "f: 'size' may name plain arguments of type u32, and not 'x'" },
 	{ SIZE("\"size\": 5"), "f needs a string 'size'" },
 	{ SIZE("\"size\": \"\""), "f: 'size' must have 1 to 256 bytes" },
@@ -652,6 +678,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, loads);
 	tcase_add_test(t, work_has_a_bound);
+	tcase_add_test(t, parts_are_told);
 	tcase_add_test(t, sizes_are_told);
 	tcase_add_test(t, written_apart);
 	tcase_add_test(t, written_anywhere);

@@ -64,7 +64,7 @@ static inline void open_device(const char *text, int level)
 	log_max_level = level;
 	ck_assert_int_eq(devices_open(&config, &devices), 0);
 	registry = registry_create();
-	ck_assert_int_eq(registry_load_folder(registry, "build/test/kernels"), 18);
+	ck_assert_int_eq(registry_load_folder(registry, "build/test/kernels"), 19);
 }
 
 static inline void open_runner(void)

@@ -451,6 +451,149 @@ START_TEST(ends_at_another_device)
 }
 END_TEST
 
+#define STEPS	100000u		/* 20 s of a core */
+
+/* In this process, done in parts of some milliseconds. */
+static struct task *make_steps(uint32_t steps)
+{
+	struct task *k = make_task("test_steps");
+
+	k->t.launch.grid[0] = steps;
+	k->t.launch.group_end = steps;
+	return k;
+}
+
+static struct task *begin_steps(uint32_t steps, bool way)
+{
+	struct task *k = make_steps(steps);
+
+	k->way = way;
+	runner_submit(runner, &k->t);
+	return k;
+}
+
+static struct task *park_steps(void)
+{
+	struct task *k = begin_steps(STEPS, true);
+
+	await_parked(k, 1);
+	return k;
+}
+
+START_TEST(a_launch_stands_still_and_goes_on)
+{
+	struct task *k = park_steps(), *other;
+	uint32_t count = still(&k->b.data[COUNT]);
+
+	ck_assert_int_eq(finish(begin("test_error_data", false)), 0);
+	ck_assert_int_eq(finish(begin("test_error", false)), 0);
+	/* Another one as well, which stands still, too. */
+	other = park_steps();
+	ck_assert_uint_eq(counted(k), count);
+	ck_assert_int_eq(k->done, 0);
+	go_on(k);
+	await_change(&k->b.data[COUNT]);
+	stop(k);
+	await(&k->done, 1);
+	ck_assert_uint_eq(counted(k), STEPS);
+	ck_assert_int_eq(k->parked, 1);
+	ck_assert_uint_ge(k->turn.paused_ns, 50 * MS);
+	ck_assert_uint_ge(k->turn.ran_ns, 2 * MS);
+	ck_assert_uint_le(k->t.wall_ns + k->turn.paused_ns, wait_now_ns() - k->t.start_ns);
+	ck_assert_int_eq(finish(k), 0);
+	stop(other);
+	go_on(other);
+	await(&other->done, 1);
+	ck_assert_uint_eq(counted(other), STEPS);
+	ck_assert_int_eq(finish(other), 0);
+	ck_assert_uint_eq(query().worker_starts, 1);
+}
+END_TEST
+
+START_TEST(a_launch_ends)
+{
+	struct task *parked = park_steps(), *running = begin_steps(STEPS, false);
+	uint32_t count;
+
+	await(&running->slices, 1);
+	runner_end(runner, &running->turn);
+	await(&running->done, 1);
+	ck_assert_uint_lt(counted(running), STEPS);
+	ck_assert_int_eq(finish(running), -ECANCELED);
+	count = counted(parked);
+	runner_end(runner, &parked->turn);
+	await(&parked->done, 1);
+	ck_assert_uint_eq(counted(parked), count);
+	ck_assert_int_eq(finish(parked), -ECANCELED);
+	ck_assert_int_eq(finish(begin("test_error", false)), 0);
+}
+END_TEST
+
+/* Running, or, by how long that took, parked: once each, at least. */
+START_TEST(deadline_of_a_launch)
+{
+	struct task *k;
+	uint64_t ms;
+
+	for (ms = 100;; ms *= 2) {
+		k = make_steps(STEPS);
+		k->way = _i;
+		k->t.deadline_ns = wait_now_ns() + ms * MS;
+		runner_submit(runner, &k->t);
+		await(&k->done, 1);
+		ck_assert_uint_lt(counted(k), STEPS);
+		ck_assert_int_eq(k->t.result, -ETIMEDOUT);
+		ck_assert_uint_ge(wait_now_ns(), k->t.deadline_ns);
+		/* Or its lane had it too late. */
+		if (!k->t.late && k->parked == _i)
+			break;
+		finish(k);
+	}
+	ck_assert_str_eq(k->t.reason, "kernel test_steps was stopped on cpu0: the deadline that its task was given passed");
+	finish(k);
+	ck_assert_int_eq(finish(begin("test_error", false)), 0);
+}
+END_TEST
+
+/* What has one group stands nowhere still. */
+START_TEST(a_launch_without_parts)
+{
+	struct task *k = begin_steps(1, true);
+
+	await(&k->done, 1);
+	ck_assert_int_eq(k->slices, 0);
+	ck_assert_int_eq(finish(k), 0);
+}
+END_TEST
+
+START_TEST(no_thread_for_the_lane_of_a_launch)
+{
+	struct task *k;
+
+	no_threads = true;
+	k = begin_steps(STEPS, true);
+	while (!k->turn.refused)
+		usleep(500);
+	ck_assert_int_eq(k->parked, 0);
+	no_threads = false;
+	await_parked(k, 1);
+	go_on(k);
+	stop(k);
+	ck_assert_int_eq(finish(k), 0);
+}
+END_TEST
+
+START_TEST(destroyed_while_a_launch_is_parked)
+{
+	struct task *k = park_steps();
+
+	stop(k);
+	runner_destroy(runner);
+	runner = NULL;
+	ck_assert_int_eq(finish(k), 0);
+}
+END_TEST
+
 /*
  * A task that hangs and is parked, whose time or deadline is @ms: twice that as often as it is
  * over before it could be parked, and that is said in *@ms.
@@ -1277,6 +1420,12 @@ int main(void)
 	tcase_add_test(t, no_thread_no_way);
 	tcase_add_test(t, no_lane_no_way);
 	tcase_add_test(t, storm);
+	tcase_add_test(t, a_launch_stands_still_and_goes_on);
+	tcase_add_test(t, a_launch_ends);
+	tcase_add_loop_test(t, deadline_of_a_launch, 0, 2);
+	tcase_add_test(t, a_launch_without_parts);
+	tcase_add_test(t, no_thread_for_the_lane_of_a_launch);
+	tcase_add_test(t, destroyed_while_a_launch_is_parked);
 	suite_add_tcase(suite, t);
 	tcase_add_checked_fixture(q, setup_queued, teardown);
 	tcase_set_timeout(q, 60);

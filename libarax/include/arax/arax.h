@@ -507,7 +507,8 @@ int arax_access_end(struct arax_queue *queue, struct arax_range range);
  * @args:	up to ARAX_MAX_ARGS bytes
  * @ranges:	up to ARAX_MAX_RANGES
  * @deadline:	fails with ETIMEDOUT if it has not begun by then, or runs in a worker process,
- *		which is ended; else what runs goes on, and its result counts; 0: none
+ *		which is ended, or for long in parts on the daemon's cores; else what runs goes
+ *		on, and its result counts; 0: none
  * @wait, @wait_value: not before this timeline has that value
  * @signal, @signal_value: reached when the task ends
  * @event:	may be NULL

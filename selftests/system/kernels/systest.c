@@ -16,6 +16,8 @@ ARAX_KERNEL int st_fail(const struct arax_launch *l);
 ARAX_KERNEL int st_spin(const struct arax_launch *l);
 ARAX_KERNEL int st_begin(const struct arax_launch *l);
 ARAX_KERNEL int st_clock(const struct arax_launch *l);
+ARAX_KERNEL int st_steps(const struct arax_launch *l);
+ARAX_KERNEL int st_groups(const struct arax_launch *l);
 ARAX_KERNEL int st_crash(const struct arax_launch *l);
 ARAX_KERNEL int st_gather(const struct arax_launch *l);
 ARAX_KERNEL int st_whoami(const struct arax_launch *l);
@@ -93,6 +95,35 @@ ARAX_KERNEL int st_begin(const struct arax_launch *l)
 	__atomic_store_n(x, 1, __ATOMIC_RELEASE);
 	while (now_us() - start < v && !__atomic_load_n(x + 1, __ATOMIC_RELAXED))
 		;
+	return 0;
+}
+
+/* As st_spin(), in each work-group, counted in the first word, until the second one ends it. */
+ARAX_KERNEL int st_steps(const struct arax_launch *l)
+{
+	uint32_t *x = ARAX_ITEMS(l, 0, 2, uint32_t);
+	uint64_t g;
+
+	if (!x)
+		return -EINVAL;
+	for (g = l->group_begin; g < l->group_end && !__atomic_load_n(x + 1, __ATOMIC_RELAXED); g++) {
+		if (st_spin(l))
+			return -EINVAL;
+		__atomic_fetch_add(x, 1, __ATOMIC_RELAXED);
+	}
+	return 0;
+}
+
+/* Count the work-groups, and the calls, and leave how many there are; the manifest says: as many as the value. */
+ARAX_KERNEL int st_groups(const struct arax_launch *l)
+{
+	uint32_t *x = ARAX_ITEMS(l, 0, 3, uint32_t);
+
+	if (!x)
+		return -EINVAL;
+	__atomic_fetch_add(x, (uint32_t)(l->group_end - l->group_begin), __ATOMIC_RELAXED);
+	__atomic_fetch_add(x + 1, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(x + 2, (uint32_t)arax_launch_groups(l), __ATOMIC_RELAXED);
 	return 0;
 }
 
