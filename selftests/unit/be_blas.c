@@ -37,20 +37,33 @@ static void unfence(struct arax_launch_range *r, uint32_t n)
 		munmap((char *)r[n].data + r[n].length - MAP, MAP + 4096);
 }
 
-static int call(const char *name, const struct arax_launch_range *r, uint32_t n, const void *args,
-		uint32_t arg_len)
+/* In so many parts, the last one first. */
+static int call_in(uint32_t parts, const char *name, const struct arax_launch_range *r, uint32_t n,
+		   const void *args, uint32_t arg_len)
 {
 	struct arax_launch l = {
-		.size = sizeof(l), .nr_ranges = n, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 },
-		.group_end = 1, .ranges = r, .args = args, .arg_len = arg_len,
+		.size = sizeof(l), .nr_ranges = n, .grid = { parts, 1, 1 }, .block = { 1, 1, 1 },
+		.ranges = r, .args = args, .arg_len = arg_len,
 	};
 	char symbol[64];
 	arax_kernel_fn *fn;
+	int err = 0;
 
 	snprintf(symbol, sizeof(symbol), "arax_blas_%s", name);
 	fn = (arax_kernel_fn *)dlsym(library, symbol);
 	ck_assert_msg(fn != NULL, "%s", symbol);
-	return fn(&l);
+	for (uint32_t i = parts; !err && i--;) {
+		l.group_begin = i;
+		l.group_end = i + 1;
+		err = fn(&l);
+	}
+	return err;
+}
+
+static int call(const char *name, const struct arax_launch_range *r, uint32_t n, const void *args,
+		uint32_t arg_len)
+{
+	return call_in(1, name, r, n, args, arg_len);
 }
 
 /* A diagonal that outweighs its rows: positive definite if symmetric, and good pivots. */
@@ -230,6 +243,91 @@ START_TEST(threads)
 }
 END_TEST
 
+/* Numbers of which all sums are exact, whatever their order. */
+static struct arax_launch_range whole_numbers(uint64_t n)
+{
+	double *x = malloc((n + 1) * sizeof(*x));
+
+	ck_assert_ptr_nonnull(x);
+	for (uint64_t i = 0; i < n; i++)
+		x[i] = rand() % 17 - 8;
+	return (struct arax_launch_range){ x, n * sizeof(*x), 0, 1 };
+}
+
+/* The last range is the result: the same however it is cut. */
+static void cut(const char *name, const struct arax_launch_range *in, uint32_t nr_in, uint64_t out,
+		const void *args, uint32_t arg_len)
+{
+	static const uint32_t parts[] = { 2, 3, 4, 5, 9, 64 };
+	struct arax_launch_range r[3], was = whole_numbers(out), whole = whole_numbers(out);
+	struct arax_launch_range cut = whole_numbers(out);
+
+	memcpy(r, in, nr_in * sizeof(*in));
+	memcpy(whole.data, was.data, was.length);
+	r[nr_in] = whole;
+	ck_assert_int_eq(call(name, r, nr_in + 1, args, arg_len), 0);
+	r[nr_in] = cut;
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		memcpy(cut.data, was.data, was.length);
+		ck_assert_int_eq(call_in(parts[i], name, r, nr_in + 1, args, arg_len), 0);
+		ck_assert_msg(!memcmp(cut.data, whole.data, was.length), "%s in %u parts", name,
+			      parts[i]);
+	}
+	free(was.data);
+	free(whole.data);
+	free(cut.data);
+}
+
+static const uint32_t sides[] = { 1, 64, 65, 255, 256, 257, 512, 700 };
+#define SIDES	((int)(sizeof(sides) / sizeof(sides[0])))
+
+/* So that blocks and strips end anywhere. */
+START_TEST(in_parts)
+{
+	uint32_t m = sides[_i / SIDES], n = sides[_i % SIDES], k = 5;
+	struct arax_launch_range in[2] = { whole_numbers(m * k), whole_numbers(k * n) };
+	struct arax_launch_range a = whole_numbers((uint64_t)m * n), x = whole_numbers(m + n);
+
+	for (uint32_t flags = 0; flags < 4; flags++) {
+		struct blas_gemm gemm = { 2, -3, m, n, k, (flags & 1 ? BLAS_TRANS_A : 0) |
+					  (flags & 2 ? BLAS_TRANS_B : 0) };
+		struct blas_syrk syrk = { 2, -3, m, k, (flags & 1 ? BLAS_TRANS_A : 0) |
+					  (flags & 2 ? BLAS_UPPER : 0), 0 };
+		struct blas_gemv gemv = { 2, -3, m, n, flags & 1 ? BLAS_TRANS_A : 0, 0 };
+		struct arax_launch_range mv[2] = { a, x };
+
+		cut("gemm", in, 2, (uint64_t)m * n, &gemm, sizeof(gemm));
+		if (m == n)
+			cut("syrk", in, 1, (uint64_t)m * m, &syrk, sizeof(syrk));
+		mv[1].length = (flags & 1 ? m : n) * sizeof(double);
+		cut("gemv", mv, 2, flags & 1 ? n : m, &gemv, sizeof(gemv));
+	}
+	free(in[0].data);
+	free(in[1].data);
+	free(a.data);
+	free(x.data);
+}
+END_TEST
+
+/* Of a triangle whose inverse has whole numbers, too: 1 on the diagonal, and in one more place of each row. */
+START_TEST(solved_in_parts)
+{
+	for (int right = 0; right < 2; right++) {
+		uint32_t n = sides[_i], order = 40;
+		struct blas_trsm s = { 1, right ? n : order, right ? order : n,
+				       right ? BLAS_RIGHT : 0, 0 };
+		struct arax_launch_range a = whole_numbers(order * order);
+		double *x = a.data;
+
+		for (uint32_t i = 0; i < order; i++)
+			for (uint32_t j = 0; j < order; j++)
+				x[i + j * order] = i == j || (i == j + 1 && i % 2);
+		cut("trsm", &a, 1, (uint64_t)order * n, &s, sizeof(s));
+		free(x);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("blas");
@@ -249,6 +347,8 @@ int main(void)
 	tcase_add_loop_test(t, bad_calls_are_refused, 0, sizeof(calls) / sizeof(calls[0]));
 	tcase_add_test(t, huge_orders_are_refused);
 	tcase_add_test(t, threads);
+	tcase_add_loop_test(t, in_parts, 0, SIDES * SIDES);
+	tcase_add_loop_test(t, solved_in_parts, 0, SIDES);
 	suite_add_tcase(suite, t);
 	return be_main(suite);
 }

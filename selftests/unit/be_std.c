@@ -124,7 +124,8 @@ START_TEST(no_terms)
 			trial_open(&t, c, SIZE_SOME);
 			if (blas_without_terms(&t, alphas[round % 5]) &&
 			    kernel_impl(kernel_of(c), ARAX_DEVICE_CPU)) {
-				ck_assert_int_eq(run_spans(function_of(c->name), &t, 1), 0);
+				ck_assert_int_eq(run_spans(function_of(c->name), &t,
+							   spans_of(kernel_of(c))), 0);
 				trial_check(&t, kernel_of(c)->sig.abi.access);
 			}
 			trial_close(&t);

@@ -5,7 +5,8 @@
  * A tile is a flat range, column by column without gaps.  What only one triangle of
  * is meant leaves the other alone.  Each call computes on the calling thread: the
  * device decides how many cores work, not the library, whose OpenMP starts threads
- * only in a thread that wants more than one (see tile()).
+ * only in a thread that wants more than one (see tile()).  Products are dealt to
+ * work-groups by blocks of the result, others by its columns or rows.
  *
  * `flags` are those of blas.h.  Addresses and trip counts come from the arguments
  * alone: that is why there is no pivoting here, whose row numbers come from the data.
@@ -39,6 +40,11 @@ static __attribute__((constructor)) void keep_runtimes(void)
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
+
+/* Of a product, and of what its kernels' parts are by the manifest. */
+#define SIDE		256u
+/* A part of a vector, or of a matrix whose columns or rows are apart, is so many, or a multiple. */
+#define STRIP		64u
 
 /* Below this many columns a loop is as fast as recursion. */
 #define GETRF_LEAF	8
@@ -76,6 +82,61 @@ static float *tile_f32(const struct arax_launch *l, uint32_t i, uint32_t rows, u
 static int lead(uint32_t rows)
 {
 	return rows ? (int)rows : 1;
+}
+
+/* What a call is for of a result in blocks of SIDE x SIDE, one column of them after the other. */
+struct pieces {
+	uint64_t i, end;			/* blocks */
+	uint32_t m, n;				/* of the result */
+	uint32_t row, rows, col, cols;		/* of the piece */
+};
+
+static void pieces_begin(struct pieces *p, const struct arax_launch *l, uint32_t m, uint32_t n)
+{
+	p->m = m;
+	p->n = n;
+	arax_launch_share(l, (uint64_t)((m + SIDE - 1) / SIDE) * ((n + SIDE - 1) / SIDE), &p->i,
+			  &p->end);
+}
+
+static uint32_t clip(uint64_t blocks, uint32_t from, uint32_t to)
+{
+	return blocks * SIDE < to - from ? (uint32_t)blocks * SIDE : to - from;
+}
+
+/* As large a rectangle as there is of those that are left: all of it, if that is all. */
+static bool pieces_next(struct pieces *p)
+{
+	uint64_t down = (p->m + SIDE - 1) / SIDE, from, many;
+
+	if (p->i == p->end)
+		return false;
+	from = p->i % down;
+	p->row = (uint32_t)from * SIDE;
+	p->col = (uint32_t)(p->i / down) * SIDE;
+	many = from ? 0 : (p->end - p->i) / down;
+	if (many) {
+		p->i += many * down;
+		p->rows = p->m;
+		p->cols = clip(many, p->col, p->n);
+		return true;
+	}
+	many = p->end - p->i < down - from ? p->end - p->i : down - from;
+	p->i += many;
+	p->rows = clip(many, p->row, p->m);
+	p->cols = clip(1, p->col, p->n);
+	return true;
+}
+
+/* Of @n columns, or rows, which are apart from each other.  0: none. */
+static uint32_t strip(const struct arax_launch *l, uint32_t n, uint32_t *first)
+{
+	uint64_t begin, end;
+
+	arax_launch_share(l, ((uint64_t)n + STRIP - 1) / STRIP, &begin, &end);
+	*first = (uint32_t)begin * STRIP;
+	end *= STRIP;
+	return begin * STRIP < end ? (end < n ? (uint32_t)end : n) - *first : 0;
 }
 
 static enum CBLAS_TRANSPOSE trans(uint32_t flags, uint32_t flag)
@@ -126,7 +187,7 @@ ARAX_KERNEL int arax_blas_trsm(const struct arax_launch *l)
 	const uint32_t known = BLAS_UPPER | BLAS_RIGHT | BLAS_TRANS_A | BLAS_UNIT;
 	struct blas_trsm args;
 	const double *a;
-	uint32_t order;
+	uint32_t order, first, some;
 	double *b;
 
 	if (arax_launch_args(l, &args, sizeof(args)) || args.flags & ~known || !fits(args.m) ||
@@ -137,34 +198,16 @@ ARAX_KERNEL int arax_blas_trsm(const struct arax_launch *l)
 	b = tile(l, 1, args.m, args.n);
 	if (!a || !b)
 		return -EINVAL;
+	some = strip(l, args.flags & BLAS_RIGHT ? args.m : args.n, &first);
+	if (!some)
+		return 0;
+	b += args.flags & BLAS_RIGHT ? first : (size_t)first * args.m;
 	cblas_dtrsm(CblasColMajor, args.flags & BLAS_RIGHT ? CblasRight : CblasLeft,
 		    uplo(args.flags), trans(args.flags, BLAS_TRANS_A),
-		    args.flags & BLAS_UNIT ? CblasUnit : CblasNonUnit, (int)args.m, (int)args.n,
-		    args.alpha, a, lead(order), b, lead(args.m));
-	return 0;
-}
-
-/*
- * syrk_f64(in f64 a[], inout f64 c[], f64 alpha, f64 beta, u32 n, u32 k, u32 flags):
- * c (n x n) = alpha * a * a^T + beta * c, one triangle; TRANS_A: a^T * a
- */
-ARAX_KERNEL int arax_blas_syrk(const struct arax_launch *l)
-{
-	struct blas_syrk args;
-	const double *a;
-	uint32_t rows;
-	double *c;
-
-	if (arax_launch_args(l, &args, sizeof(args)) ||
-	    args.flags & ~(BLAS_UPPER | BLAS_TRANS_A) || !fits(args.n) || !fits(args.k))
-		return -EINVAL;
-	a = tile(l, 0, args.n, args.k);
-	c = tile(l, 1, args.n, args.n);
-	if (!a || !c)
-		return -EINVAL;
-	rows = args.flags & BLAS_TRANS_A ? args.k : args.n;
-	cblas_dsyrk(CblasColMajor, uplo(args.flags), trans(args.flags, BLAS_TRANS_A), (int)args.n,
-		    (int)args.k, args.alpha, a, lead(rows), args.beta, c, lead(args.n));
+		    args.flags & BLAS_UNIT ? CblasUnit : CblasNonUnit,
+		    (int)(args.flags & BLAS_RIGHT ? some : args.m),
+		    (int)(args.flags & BLAS_RIGHT ? args.n : some), args.alpha, a, lead(order), b,
+		    lead(args.m));
 	return 0;
 }
 
@@ -180,6 +223,70 @@ static double factor(uint32_t k, double alpha)
 	return k ? alpha : 0;
 }
 
+/* Where this row of a is, or this column of a^T. */
+static const double *row_of(const struct blas_syrk *s, const double *a, uint32_t i)
+{
+	return a + (s->flags & BLAS_TRANS_A ? (size_t)i * s->k : i);
+}
+
+/* Block by block: on the diagonal one triangle, and all of those on one side of it. */
+static void syrk_piece(const struct blas_syrk *s, const double *a, double *c, const struct pieces *p)
+{
+	bool turned = s->flags & BLAS_TRANS_A, upper = s->flags & BLAS_UPPER;
+	int lda = lead(turned ? s->k : s->n);
+
+	for (uint32_t j = p->col; j < p->col + p->cols; j += SIDE) {
+		uint32_t cols = clip(1, j, s->n);
+
+		for (uint32_t i = p->row; i < p->row + p->rows; i += SIDE) {
+			double *to = c + (size_t)j * s->n + i;
+
+			if (i == j)
+				cblas_dsyrk(CblasColMajor, uplo(s->flags),
+					    trans(s->flags, BLAS_TRANS_A), (int)cols, (int)s->k,
+					    s->alpha, row_of(s, a, i), lda, s->beta, to, lead(s->n));
+			else if (upper == (i < j))
+				cblas_dgemm(CblasColMajor, turned ? CblasTrans : CblasNoTrans,
+					    turned ? CblasNoTrans : CblasTrans,
+					    (int)clip(1, i, s->n), (int)cols, terms(s->k, s->alpha),
+					    factor(s->k, s->alpha), row_of(s, a, i), lda,
+					    row_of(s, a, j), lda, s->beta, to, lead(s->n));
+		}
+	}
+}
+
+/*
+ * syrk_f64(in f64 a[], inout f64 c[], f64 alpha, f64 beta, u32 n, u32 k, u32 flags):
+ * c (n x n) = alpha * a * a^T + beta * c, one triangle; TRANS_A: a^T * a
+ */
+ARAX_KERNEL int arax_blas_syrk(const struct arax_launch *l)
+{
+	struct blas_syrk args;
+	struct pieces p;
+	const double *a;
+	uint32_t rows;
+	double *c;
+
+	if (arax_launch_args(l, &args, sizeof(args)) ||
+	    args.flags & ~(BLAS_UPPER | BLAS_TRANS_A) || !fits(args.n) || !fits(args.k))
+		return -EINVAL;
+	a = tile(l, 0, args.n, args.k);
+	c = tile(l, 1, args.n, args.n);
+	if (!a || !c)
+		return -EINVAL;
+	rows = args.flags & BLAS_TRANS_A ? args.k : args.n;
+	pieces_begin(&p, l, args.n, args.n);
+	while (pieces_next(&p)) {
+		if (p.rows == args.n && p.cols == args.n)
+			cblas_dsyrk(CblasColMajor, uplo(args.flags), trans(args.flags, BLAS_TRANS_A),
+				    (int)args.n, (int)args.k, args.alpha, a, lead(rows), args.beta,
+				    c, lead(args.n));
+		else
+			syrk_piece(&args, a, c, &p);
+	}
+	return 0;
+}
+
 /*
  * gemm_f64(in f64 a[], in f64 b[], inout f64 c[], f64 alpha, f64 beta, u32 m, u32 n, u32 k,
  * u32 flags): c (m x n) = alpha * op(a) * op(b) + beta * c
@@ -188,6 +295,7 @@ ARAX_KERNEL int arax_blas_gemm(const struct arax_launch *l)
 {
 	struct blas_gemm args;
 	const double *a, *b;
+	struct pieces p;
 	double *c;
 
 	if (arax_launch_args(l, &args, sizeof(args)) ||
@@ -199,11 +307,16 @@ ARAX_KERNEL int arax_blas_gemm(const struct arax_launch *l)
 	c = tile(l, 2, args.m, args.n);
 	if (!a || !b || !c)
 		return -EINVAL;
-	cblas_dgemm(CblasColMajor, trans(args.flags, BLAS_TRANS_A),
-		    trans(args.flags, BLAS_TRANS_B), (int)args.m, (int)args.n,
-		    terms(args.k, args.alpha), factor(args.k, args.alpha), a,
-		    lead(args.flags & BLAS_TRANS_A ? args.k : args.m), b,
-		    lead(args.flags & BLAS_TRANS_B ? args.n : args.k), args.beta, c, lead(args.m));
+	pieces_begin(&p, l, args.m, args.n);
+	while (pieces_next(&p))
+		cblas_dgemm(CblasColMajor, trans(args.flags, BLAS_TRANS_A),
+			    trans(args.flags, BLAS_TRANS_B), (int)p.rows, (int)p.cols,
+			    terms(args.k, args.alpha), factor(args.k, args.alpha),
+			    a + (args.flags & BLAS_TRANS_A ? (size_t)p.row * args.k : p.row),
+			    lead(args.flags & BLAS_TRANS_A ? args.k : args.m),
+			    b + (args.flags & BLAS_TRANS_B ? p.col : (size_t)p.col * args.k),
+			    lead(args.flags & BLAS_TRANS_B ? args.n : args.k), args.beta,
+			    c + (size_t)p.col * args.m + p.row, lead(args.m));
 	return 0;
 }
 
@@ -212,6 +325,7 @@ ARAX_KERNEL int arax_blas_gemm_f32(const struct arax_launch *l)
 {
 	struct blas_gemm_f32 args;
 	const float *a, *b;
+	struct pieces p;
 	float *c;
 
 	if (arax_launch_args(l, &args, sizeof(args)) ||
@@ -223,11 +337,16 @@ ARAX_KERNEL int arax_blas_gemm_f32(const struct arax_launch *l)
 	c = tile_f32(l, 2, args.m, args.n);
 	if (!a || !b || !c)
 		return -EINVAL;
-	cblas_sgemm(CblasColMajor, trans(args.flags, BLAS_TRANS_A),
-		    trans(args.flags, BLAS_TRANS_B), (int)args.m, (int)args.n,
-		    terms(args.k, args.alpha), (float)factor(args.k, args.alpha), a,
-		    lead(args.flags & BLAS_TRANS_A ? args.k : args.m), b,
-		    lead(args.flags & BLAS_TRANS_B ? args.n : args.k), args.beta, c, lead(args.m));
+	pieces_begin(&p, l, args.m, args.n);
+	while (pieces_next(&p))
+		cblas_sgemm(CblasColMajor, trans(args.flags, BLAS_TRANS_A),
+			    trans(args.flags, BLAS_TRANS_B), (int)p.rows, (int)p.cols,
+			    terms(args.k, args.alpha), (float)factor(args.k, args.alpha),
+			    a + (args.flags & BLAS_TRANS_A ? (size_t)p.row * args.k : p.row),
+			    lead(args.flags & BLAS_TRANS_A ? args.k : args.m),
+			    b + (args.flags & BLAS_TRANS_B ? p.col : (size_t)p.col * args.k),
+			    lead(args.flags & BLAS_TRANS_B ? args.n : args.k), args.beta,
+			    c + (size_t)p.col * args.m + p.row, lead(args.m));
 	return 0;
 }
 
@@ -238,6 +357,7 @@ ARAX_KERNEL int arax_blas_gemm_f32(const struct arax_launch *l)
 ARAX_KERNEL int arax_blas_gemv(const struct arax_launch *l)
 {
 	struct blas_gemv args;
+	uint32_t first, some;
 	const double *a, *x;
 	bool turned;
 	double *y;
@@ -251,14 +371,19 @@ ARAX_KERNEL int arax_blas_gemv(const struct arax_launch *l)
 	y = tile(l, 2, turned ? args.n : args.m, 1);
 	if (!a || !x || !y)
 		return -EINVAL;
+	some = strip(l, turned ? args.n : args.m, &first);
+	y += first;
 	/* Without columns the library leaves y as it is, without beta. */
 	if (!(turned ? args.m : args.n)) {
-		for (uint32_t i = 0; i < (turned ? args.n : args.m); i++)
+		for (uint32_t i = 0; i < some; i++)
 			y[i] = args.beta == 0 ? 0 : args.beta * y[i];
 		return 0;
 	}
-	cblas_dgemv(CblasColMajor, trans(args.flags, BLAS_TRANS_A), (int)args.m, (int)args.n,
-		    args.alpha, a, lead(args.m), x, 1, args.beta, y, 1);
+	if (some)
+		cblas_dgemv(CblasColMajor, trans(args.flags, BLAS_TRANS_A),
+			    (int)(turned ? args.m : some), (int)(turned ? some : args.n), args.alpha,
+			    a + (turned ? (size_t)first * args.m : first), lead(args.m), x, 1,
+			    args.beta, y, 1);
 	return 0;
 }
 
@@ -266,6 +391,7 @@ ARAX_KERNEL int arax_blas_gemv(const struct arax_launch *l)
 ARAX_KERNEL int arax_blas_gemv_f32(const struct arax_launch *l)
 {
 	struct blas_gemv_f32 args;
+	uint32_t first, some;
 	const float *a, *x;
 	bool turned;
 	float *y;
@@ -279,13 +405,18 @@ ARAX_KERNEL int arax_blas_gemv_f32(const struct arax_launch *l)
 	y = tile_f32(l, 2, turned ? args.n : args.m, 1);
 	if (!a || !x || !y)
 		return -EINVAL;
+	some = strip(l, turned ? args.n : args.m, &first);
+	y += first;
 	if (!(turned ? args.m : args.n)) {
-		for (uint32_t i = 0; i < (turned ? args.n : args.m); i++)
+		for (uint32_t i = 0; i < some; i++)
 			y[i] = args.beta == 0 ? 0 : args.beta * y[i];
 		return 0;
 	}
-	cblas_sgemv(CblasColMajor, trans(args.flags, BLAS_TRANS_A), (int)args.m, (int)args.n,
-		    args.alpha, a, lead(args.m), x, 1, args.beta, y, 1);
+	if (some)
+		cblas_sgemv(CblasColMajor, trans(args.flags, BLAS_TRANS_A),
+			    (int)(turned ? args.m : some), (int)(turned ? some : args.n), args.alpha,
+			    a + (turned ? (size_t)first * args.m : first), lead(args.m), x, 1,
+			    args.beta, y, 1);
 	return 0;
 }
 
