@@ -2127,7 +2127,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("opencl");
-	TCase *t = tcase_create("all"), *much = tcase_create("compiles much");
+	TCase *t = tcase_create("all"), *much = tcase_create("much");
 	TCase *found = tcase_create("discovery");
 
 	tcase_set_timeout(t, 120);
@@ -2152,12 +2152,12 @@ int main(void)
 	tcase_add_test(t, what_no_kernel_wrote_stays);
 	tcase_add_test(t, odd_ranges_that_overlap);
 	tcase_add_test(t, odd_ranges_go_back_as_far_as_written);
+	tcase_add_test(much, many_sub_devices_of_one_size);
+	tcase_add_test(much, more_devices_than_may_be);
 	tcase_add_test(found, sub_devices);
 	tcase_add_test(found, too_many_sub_devices);
 	tcase_add_test(found, uneven_sub_devices);
 	tcase_add_test(found, sub_devices_of_one_size);
-	tcase_add_test(found, many_sub_devices_of_one_size);
-	tcase_add_test(found, more_devices_than_may_be);
 	tcase_add_test(found, no_sub_devices);
 	tcase_add_test(found, more_dimensions);
 	tcase_add_test(found, last_of_many);

@@ -498,22 +498,25 @@ END_TEST
 int main(void)
 {
 	Suite *s = suite_create("figures");
-	TCase *t = tcase_create("all");
+	TCase *t = tcase_create("all"), *seconds = tcase_create("seconds");
 	SRunner *r;
 	int failed;
 
 	tcase_set_timeout(t, 300);
-	tcase_add_test(t, busy_is_of_the_last_second);
+	tcase_set_timeout(seconds, 300);
+	tcase_set_tags(seconds, "long");
+	tcase_add_test(seconds, busy_is_of_the_last_second);
 	tcase_add_test(t, short_ones_are_busy_too);
 	tcase_add_test(t, who_stood_aside_is_busy_where_it_is);
-	tcase_add_test(t, short_ones_are_busy_beside_a_long_one);
+	tcase_add_test(seconds, short_ones_are_busy_beside_a_long_one);
 	tcase_add_test(t, memory_in_use);
 	tcase_add_test(t, a_vendors_are_told);
 	tcase_add_test(t, nobody_waits_for_it);
-	tcase_add_test(t, one_that_hangs_hides_no_others);
+	tcase_add_test(seconds, one_that_hangs_hides_no_others);
 	tcase_add_test(t, one_that_hangs_keeps_no_log);
 	tcase_add_test(t, one_that_hangs_lets_araxd_end);
 	suite_add_tcase(s, t);
+	suite_add_tcase(s, seconds);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
 	failed = srunner_ntests_failed(r);
