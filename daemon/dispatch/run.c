@@ -1342,6 +1342,16 @@ static void set_parts(struct arax_launch *l, const struct kernel *k)
 	l->group_end = parts;
 }
 
+/* How many of @units cores it may keep busy. */
+static uint32_t on_cores(struct runner_task *rt, uint32_t units)
+{
+	if (rt->kernel->parts.nr)
+		set_parts(&rt->launch, rt->kernel);
+	if (!rt->kernel->split)
+		return 1;
+	return rt->launch.group_end < units ? (uint32_t)rt->launch.group_end ?: 1 : units;
+}
+
 /* To other threads than this one. */
 static void hand_over(struct run *run, bool launch)
 {
@@ -1358,10 +1368,8 @@ static void hand_over(struct run *run, bool launch)
 		if (!run->rt.turn && aside_in_parts(pd, run->rt.kernel, ns))
 			aside_begin_parts(run);
 	}
-	if (launch && run->rt.kernel->parts.nr && pd->dev->info.kind == ARAX_DEVICE_CPU)
-		set_parts(&run->rt.launch, run->rt.kernel);
 	if (pd->dev->info.kind == ARAX_DEVICE_CPU)
-		run->cpus = launch && run->rt.kernel->split ? pd->dev->info.units : 1;
+		run->cpus = launch ? on_cores(&run->rt, pd->dev->info.units) : 1;
 	run_take_cpus(run);
 	if (!launch && !run->load) {
 		run->until = (struct memory_until){ .deadline_ns = run_deadline_ns(run->node) };
