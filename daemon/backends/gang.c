@@ -33,6 +33,9 @@
 #define SPANS_PER_CORE	4	/* so that a slow core does not hold up the rest */
 #define SPANS_IN_PARTS	(1u << 28)	/* of a launch in parts, whose time is not known */
 #define GROWTH		4u	/* at most, as the first ones may be no measure */
+/* Nor may those that were cheap: what is next in one call is no more than that part of all, and of what is left. */
+#define CALLS		4096u
+#define CALLS_LEFT	32u
 #define SPIN_ROUNDS	2000	/* about 10 us: a futex wake costs more */
 #define MAX_JOBS	64u	/* bits of `taken` and `open`; launches beyond it are not split */
 
@@ -103,15 +106,27 @@ static uint32_t part_of(uint32_t n, uint64_t ns, uint64_t part_ns)
 	return (uint32_t)(fit < most ? fit : most);
 }
 
-/* Of @left spans, so that there are some for all cores in the end. */
+static uint32_t least(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+/* How many of a part's @n come next, of @left of @all. */
+static uint32_t bounded(uint32_t n, uint32_t left, uint32_t all)
+{
+	return n == 1 ? 1 : least(n, least(all / CALLS, left / CALLS_LEFT) ?: 1);
+}
+
+/* Of @left, so that there are some for all cores in the end. */
 static uint32_t at_once(const struct gang *g, const struct job *j, uint32_t left)
 {
-	uint32_t n = atomic_load_explicit(&j->at_once, memory_order_relaxed), most;
+	uint32_t n = atomic_load_explicit(&j->at_once, memory_order_relaxed);
+	uint32_t cores = atomic_load_explicit(&g->nr_cores, memory_order_relaxed);
 
-	if (n == 1)
-		return 1;
-	most = left / (2 * atomic_load_explicit(&g->nr_cores, memory_order_relaxed)) ?: 1;
-	return n < most ? n : most;
+	/* Nothing is done for them. */
+	if (atomic_load_explicit(&j->error, memory_order_relaxed))
+		return left;
+	return n == 1 ? 1 : least(n, left / (2 * cores) ?: 1);
 }
 
 /* One span of @j, if one is left, or some of a launch in parts. */
@@ -120,7 +135,7 @@ static bool run_span(struct gang *g, struct job *j)
 	/* Acquire: pairs with the release of `claims` in begin(). */
 	uint64_t c = atomic_load_explicit(&j->claims, memory_order_acquire), began = 0;
 	struct arax_launch l;
-	uint32_t n;
+	uint32_t n, first;
 	int err;
 
 	do {
@@ -133,7 +148,8 @@ static bool run_span(struct gang *g, struct job *j)
 	if ((uint32_t)c == n)
 		atomic_fetch_and(&g->open, ~(1ull << (j - g->jobs)));
 	l = j->launch;
-	set_spans(&l, j->groups, j->nr_spans - (uint32_t)c, n, j->nr_spans);
+	first = j->nr_spans - (uint32_t)c;
+	set_spans(&l, j->groups, first, n, j->nr_spans);
 	if (!atomic_load_explicit(&j->error, memory_order_relaxed)) {
 		if (j->timed)
 			began = now_ns();
@@ -141,7 +157,9 @@ static bool run_span(struct gang *g, struct job *j)
 		if (err)
 			atomic_store_explicit(&j->error, err, memory_order_relaxed);
 		if (began)
-			atomic_store_explicit(&j->at_once, part_of(n, now_ns() - began, j->part_ns),
+			atomic_store_explicit(&j->at_once,
+					      bounded(part_of(n, now_ns() - began, j->part_ns),
+						      j->nr_spans - first - n, j->nr_spans),
 					      memory_order_relaxed);
 	}
 	/*
@@ -388,7 +406,7 @@ static int run_here(struct split *s)
 	int err, stop = 0;
 
 	while (!stop && s->left) {
-		uint32_t n = s->at_once < s->left ? s->at_once : s->left;
+		uint32_t n = least(s->at_once, s->left);
 		uint64_t began = now_ns();
 
 		set_spans(&l, s->launch->group_end, s->spans - s->left, n, s->spans);
@@ -396,7 +414,8 @@ static int run_here(struct split *s)
 		if (err)
 			return err;
 		s->left -= n;
-		s->at_once = part_of(n, now_ns() - began, s->parts->part_ns);
+		s->at_once = bounded(part_of(n, now_ns() - began, s->parts->part_ns), s->left,
+				     s->spans);
 		if (s->left)
 			stop = s->parts->between(s->parts->arg, 0);
 	}

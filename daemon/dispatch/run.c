@@ -124,22 +124,15 @@ static inline bool suits(const struct poller *p, const struct graph_node *node, 
 	return suits_launch(p, node, k, device);
 }
 
-static uint64_t predict_ns(const struct poller *p, const struct graph_node *node, uint32_t device)
-{
-	return sched_predict_ns(p->sched, sched_kernel_key(node), device, sched_work(node));
-}
-
-static __attribute__((cold)) bool may_stand_aside(const struct poller *p,
-						  const struct poller_device *pd,
-						  const struct graph_node *node)
+static __attribute__((cold)) bool goes_to_worker(const struct poller_device *pd,
+						   const struct graph_node *node)
 {
 	const struct kernel *k;
 
 	if (own_is_load(node) || own_is_launch(node))
 		return true;
 	k = node->d.opcode == ARAX_OP_LAUNCH ? run_kernel(node) : NULL;
-	return k && (runner_needs_worker(pd->runner, k) ||
-		     aside_in_parts(pd, k, predict_ns(p, node, pd->dev->index)));
+	return k && runner_needs_worker(pd->runner, k);
 }
 
 bool run_can(void *arg, const struct graph_node *node, uint32_t device)
@@ -147,7 +140,7 @@ bool run_can(void *arg, const struct graph_node *node, uint32_t device)
 	const struct poller *p = arg;
 	const struct poller_device *pd = &p->devs[device];
 
-	if (unlikely(pd->lost || aside_full(pd)) && (pd->lost || may_stand_aside(p, pd, node)))
+	if (unlikely(pd->lost || aside_full(pd)) && (pd->lost || goes_to_worker(pd, node)))
 		return false;
 	return suits(p, node, device);
 }
@@ -1332,10 +1325,10 @@ static void set_parts(struct arax_launch *l, const struct kernel *k)
 {
 	uint64_t parts = steps_of(&k->parts, l) ?: 1;
 
-	if (parts > UINT32_MAX)
-		parts = UINT32_MAX;
 	if (parts == l->group_end)
 		return;
+	if (parts > UINT32_MAX)
+		parts = UINT32_MAX;
 	l->grid[0] = (uint32_t)parts;
 	l->grid[1] = 1;
 	l->grid[2] = 1;
@@ -1362,7 +1355,8 @@ static void hand_over(struct run *run, bool launch)
 	p->exact = false;
 	p->last_handed = pd;
 	if (launch) {
-		uint64_t ns = predict_ns(p, run->node, run->device);
+		uint64_t ns = sched_predict_ns(p->sched, sched_kernel_key(run->node), run->device,
+					       sched_work(run->node));
 
 		run->rt.short_ns = short_ns(p, ns);
 		if (!run->rt.turn && aside_in_parts(pd, run->rt.kernel, ns))

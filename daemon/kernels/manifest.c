@@ -271,6 +271,11 @@ static int parse_kernel(struct where *w, struct manifest *m, size_t index, json_
 		return err;
 	if (k->parts.nr && json_object_get(obj, "split"))
 		return fail(w, -EINVAL, "%s has 'parts', which stand in the place of 'split'", k->sig.name);
+	/* Else there would be the client's, and on cores others. */
+	if (k->parts.nr && strcmp(k->parts.text, "groups") &&
+	    (steps_name_groups(&k->work.steps) || steps_name_groups(&k->size)))
+		return fail(w, -EINVAL, "%s: 'work' and 'size' may name groups if 'parts' is \"groups\" alone",
+			    k->sig.name);
 	k->split |= k->parts.nr;
 
 	impls = json_object_get(obj, "implementations");

@@ -40,6 +40,14 @@ static uint64_t put_together(uint32_t what, uint64_t a, uint64_t b)
 	return what == DIVIDE ? a / b : a % b;
 }
 
+bool steps_name_groups(const struct steps *s)
+{
+	for (uint32_t i = 0; i < s->nr; i++)
+		if (s->ops[i].what == GROUPS)
+			return true;
+	return false;
+}
+
 uint64_t steps_of(const struct steps *s, const struct arax_launch *l)
 {
 	uint64_t stack[STEPS_DEPTH], *top = stack;	/* beyond what is there */

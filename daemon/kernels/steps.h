@@ -13,6 +13,7 @@
 #ifndef ARAX_DAEMON_KERNELS_STEPS_H
 #define ARAX_DAEMON_KERNELS_STEPS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,6 +44,9 @@ struct steps {
  */
 int steps_times(struct steps *s, const struct signature *sig, const char *text, char *error,
 		size_t len);
+
+/* Whether it goes by how many work-groups there are. */
+bool steps_name_groups(const struct steps *s);
 
 /* STEPS_TOO_MANY: that many, or more.  0 of a launch with too few bytes of arguments. */
 uint64_t steps_of(const struct steps *s, const struct arax_launch *l);

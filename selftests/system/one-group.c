@@ -159,3 +159,19 @@ TEST(groups_are_the_manifests)
 	count_groups("st_groups_data", 1000, 1000);
 	count_groups("st_groups_data", 0, 1);
 }
+
+/* More of the client's own than 32 bits hold: none is left out. */
+TEST(groups_are_the_clients)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *b = stack_buffer(&s, 4096);
+	struct arax_kernel k = stack_kernel(&s, "st_groups_own");
+	const uint32_t *x = arax_buffer_data(b), unused = 0;
+
+	CHECK_EQ(arax_launch(s.q, &k, arax_grid(65536, 65537, 1), ARAX_ARGS(unused),
+			     ARAX_RANGES(arax_inout(b)), NULL), 0);
+	CHECK_EQ(arax_queue_finish(s.q, arax_deadline(60 * SECOND)), 0);
+	CHECK_EQ(x[0], 65536);
+	CHECK_EQ(x[2], 65536);
+	stack_close(&s);
+}

@@ -832,7 +832,6 @@ struct parted {
 	int until;			/* so many calls it goes on */
 	int then, last;			/* what it is told at that one, and when it stands still */
 	bool others;			/* other launches run while it does */
-	uint64_t part_ns;		/* a group takes 0.1 ms; 0: each is a part */
 	uint64_t fails;			/* the group before it, of which the kernel ends with -EDOM */
 };
 
@@ -878,7 +877,7 @@ static int run_parted(struct parted *p, struct gang *g, uint64_t groups)
 {
 	struct arax_launch l = { .size = sizeof(l), .grid = { (uint32_t)groups, 1, 1 },
 				 .group_end = groups, .args = &p, .arg_len = sizeof(p) };
-	const struct gang_parts parts = { .part_ns = p->part_ns, .between = between_parts, .arg = p };
+	const struct gang_parts parts = { .between = between_parts, .arg = p };
 
 	p->gang = g;
 	p->caller = pthread_self();
@@ -926,17 +925,12 @@ START_TEST(gang_runs_in_parts)
 {
 	struct gang *g = _i ? gang_of_four() : gang_of_one();
 	struct parted goes_on = { .until = 1000 }, stops = { .until = 1, .then = -EAGAIN };
-	struct parted large = { .until = 1, .then = -EAGAIN, .part_ns = 1000000000 };
 	struct parted others = { .until = 5, .then = -EAGAIN, .others = true };
 	struct parted few = { .until = 1, .then = -EAGAIN }, one = { .until = 1, .then = -EAGAIN };
 
 	ck_assert_int_eq(run_parted(&goes_on, g, 100), 0);
 	ck_assert_uint_eq(all_visits(&goes_on), 100);
 	ck_assert_int_eq(goes_on.stills, 0);
-	/* Parts of some groups, however few there are at first. */
-	ck_assert_int_eq(run_told(&large, g, 100), 0);
-	ck_assert_uint_eq(all_visits(&large), 100);
-	ck_assert_int_le(large.stills, 30);
 	ck_assert_int_eq(run_told(&stops, g, 100), 0);
 	ck_assert_uint_eq(all_visits(&stops), 100);
 	ck_assert_int_ge(stops.stills, 1);
@@ -975,6 +969,62 @@ START_TEST(gang_ends_between_parts)
 	/* Nothing is left over. */
 	ck_assert_int_eq(run_parted(&again, g, 100), 0);
 	ck_assert_uint_eq(all_visits(&again), 100);
+	gang_destroy(g);
+}
+END_TEST
+
+#define CHEAP	10000u
+
+/* Groups that do nothing, and then some that take a while: how often it was told in these. */
+struct uneven {
+	uint64_t at;			/* the group that its caller has come to */
+	int told;
+	bool all, fails;		/* always counted; at its first group */
+};
+
+static int visit_uneven(const struct arax_launch *l)
+{
+	struct uneven *u = *(struct uneven *const *)l->args;
+
+	__atomic_store_n(&u->at, l->group_end, __ATOMIC_RELAXED);
+	if (u->fails)
+		return -EDOM;
+	for (uint64_t g = l->group_begin; g < l->group_end && !u->all; g++)
+		if (g >= CHEAP)
+			usleep(100);
+	return 0;
+}
+
+static int told_uneven(void *arg, int still)
+{
+	struct uneven *u = arg;
+
+	u->told += u->all || __atomic_load_n(&u->at, __ATOMIC_RELAXED) > CHEAP;
+	return 0;
+}
+
+static int run_uneven(struct uneven *u, struct gang *g, uint64_t groups)
+{
+	struct arax_launch l = { .size = sizeof(l), .grid = { (uint32_t)groups, 1, 1 },
+				 .group_end = groups, .args = &u, .arg_len = sizeof(u) };
+	const struct gang_parts parts = { .part_ns = 1000000, .between = told_uneven, .arg = u };
+
+	return gang_run_in_parts(g, visit_uneven, &l, &parts);
+}
+
+/* Those before them are no measure of groups, and of what fails nothing more is counted. */
+START_TEST(gang_of_uneven_groups)
+{
+	struct gang *g = _i ? gang_of_four() : gang_of_one();
+	struct uneven u = { 0 }, even = { .all = true }, fails = { .all = true, .fails = true };
+
+	ck_assert_int_eq(run_uneven(&u, g, CHEAP + 1000), 0);
+	ck_assert_int_ge(u.told, 20);
+	/* Some thousand calls, however many groups there are. */
+	ck_assert_int_eq(run_uneven(&even, g, UINT32_MAX), 0);
+	ck_assert_int_le(even.told, 10000);
+	ck_assert_int_eq(run_uneven(&fails, g, UINT32_MAX), -EDOM);
+	ck_assert_int_le(fails.told, 100);
 	gang_destroy(g);
 }
 END_TEST
@@ -1049,6 +1099,7 @@ int main(void)
 	tcase_add_test(t, gang_reports_errors);
 	tcase_add_loop_test(t, gang_runs_in_parts, 0, 2);
 	tcase_add_loop_test(t, gang_ends_between_parts, 0, 2);
+	tcase_add_loop_test(t, gang_of_uneven_groups, 0, 2);
 	tcase_add_test(t, gang_of_many_in_parts);
 	suite_add_tcase(suite, t);
 	return be_main(suite);

@@ -278,7 +278,7 @@ static void cut(const char *name, const struct arax_launch_range *in, uint32_t n
 	free(cut.data);
 }
 
-static const uint32_t sides[] = { 1, 64, 65, 255, 256, 257, 512, 700 };
+static const uint32_t sides[] = { 1, 64, 65, 256, 511, 512, 513, 1100 };
 #define SIDES	((int)(sizeof(sides) / sizeof(sides[0])))
 
 /* So that blocks and strips end anywhere. */

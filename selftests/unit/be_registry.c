@@ -589,6 +589,8 @@ static const struct {
 	{ SIZE("\"parts\": 4"), "f needs a string 'parts'" },
 	{ SIZE("\"parts\": \"n\", \"split\": \"groups\""),
 	  "f has 'parts', which stand in the place of 'split'" },
+	{ SIZE("\"parts\": \"n\", \"size\": \"n * groups\""),
+	  "f: 'work' and 'size' may name groups if 'parts' is \"groups\" alone" },
 	{ SIZE("\"size\": \"x\""), "f: 'size' may name plain arguments of type u32, and not 'x'" },
 	{ SIZE("\"size\": 5"), "f needs a string 'size'" },
 	{ SIZE("\"size\": \"\""), "f: 'size' must have 1 to 256 bytes" },

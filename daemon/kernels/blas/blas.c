@@ -41,10 +41,14 @@ static __attribute__((constructor)) void keep_runtimes(void)
 		dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-/* Of a product, and of what its kernels' parts are by the manifest. */
-#define SIDE		256u
-/* A part of a vector, or of a matrix whose columns or rows are apart, is so many, or a multiple. */
+/*
+ * A result is computed in blocks of so many, or in strips, however it is cut: so each item's
+ * terms are added up in one order, in every launch.  The manifest's parts are these.
+ */
+#define SIDE		512u
 #define STRIP		64u
+/* Of rows, where columns are gone along: less of each is no gain. */
+#define ROWS		512u
 
 /* Below this many columns a loop is as fast as recursion. */
 #define GETRF_LEAF	8
@@ -84,59 +88,76 @@ static int lead(uint32_t rows)
 	return rows ? (int)rows : 1;
 }
 
-/* What a call is for of a result in blocks of SIDE x SIDE, one column of them after the other. */
-struct pieces {
-	uint64_t i, end;			/* blocks */
+/* What a call is for of a result in blocks, one column of them after the other. */
+struct blocks {
+	uint64_t i, end;
 	uint32_t m, n;				/* of the result */
-	uint32_t row, rows, col, cols;		/* of the piece */
+	uint32_t row, rows, col, cols;		/* of the block */
 };
 
-static void pieces_begin(struct pieces *p, const struct arax_launch *l, uint32_t m, uint32_t n)
+static uint32_t blocks_in(uint32_t n)
 {
-	p->m = m;
-	p->n = n;
-	arax_launch_share(l, (uint64_t)((m + SIDE - 1) / SIDE) * ((n + SIDE - 1) / SIDE), &p->i,
-			  &p->end);
+	return n / SIDE + (n % SIDE != 0);
 }
 
-static uint32_t clip(uint64_t blocks, uint32_t from, uint32_t to)
+static uint32_t least(uint32_t a, uint32_t b)
 {
-	return blocks * SIDE < to - from ? (uint32_t)blocks * SIDE : to - from;
+	return a < b ? a : b;
 }
 
-/* As large a rectangle as there is of those that are left: all of it, if that is all. */
-static bool pieces_next(struct pieces *p)
+static void blocks_begin(struct blocks *b, const struct arax_launch *l, uint32_t m, uint32_t n)
 {
-	uint64_t down = (p->m + SIDE - 1) / SIDE, from, many;
+	b->m = m;
+	b->n = n;
+	arax_launch_share(l, (uint64_t)blocks_in(m) * blocks_in(n), &b->i, &b->end);
+}
 
-	if (p->i == p->end)
+static bool blocks_next(struct blocks *b)
+{
+	if (b->i == b->end)
 		return false;
-	from = p->i % down;
-	p->row = (uint32_t)from * SIDE;
-	p->col = (uint32_t)(p->i / down) * SIDE;
-	many = from ? 0 : (p->end - p->i) / down;
-	if (many) {
-		p->i += many * down;
-		p->rows = p->m;
-		p->cols = clip(many, p->col, p->n);
-		return true;
-	}
-	many = p->end - p->i < down - from ? p->end - p->i : down - from;
-	p->i += many;
-	p->rows = clip(many, p->row, p->m);
-	p->cols = clip(1, p->col, p->n);
+	b->row = (uint32_t)(b->i % blocks_in(b->m)) * SIDE;
+	b->col = (uint32_t)(b->i / blocks_in(b->m)) * SIDE;
+	b->rows = least(SIDE, b->m - b->row);
+	b->cols = least(SIDE, b->n - b->col);
+	b->i++;
 	return true;
 }
 
-/* Of @n columns, or rows, which are apart from each other.  0: none. */
-static uint32_t strip(const struct arax_launch *l, uint32_t n, uint32_t *first)
-{
-	uint64_t begin, end;
+/* Of @n columns, or rows, which are apart from each other, in strips of @each. */
+struct strips {
+	uint64_t i, end;
+	uint32_t n, each;
+	uint32_t first, some;			/* of the strip */
+};
 
-	arax_launch_share(l, ((uint64_t)n + STRIP - 1) / STRIP, &begin, &end);
-	*first = (uint32_t)begin * STRIP;
-	end *= STRIP;
-	return begin * STRIP < end ? (end < n ? (uint32_t)end : n) - *first : 0;
+static void strips_begin(struct strips *s, const struct arax_launch *l, uint32_t n, uint32_t each)
+{
+	s->n = n;
+	s->each = each;
+	arax_launch_share(l, n / each + (n % each != 0), &s->i, &s->end);
+}
+
+static bool strips_next(struct strips *s)
+{
+	if (s->i == s->end)
+		return false;
+	s->first = (uint32_t)s->i++ * s->each;
+	s->some = least(s->each, s->n - s->first);
+	return true;
+}
+
+/* Those that are left, as one. */
+static bool strips_all(struct strips *s)
+{
+	uint64_t end = s->end * s->each;
+
+	if (s->i == s->end)
+		return false;
+	s->first = (uint32_t)s->i * s->each;
+	s->some = (end < s->n ? (uint32_t)end : s->n) - s->first;
+	s->i = s->end;
+	return true;
 }
 
 static enum CBLAS_TRANSPOSE trans(uint32_t flags, uint32_t flag)
@@ -187,7 +208,8 @@ ARAX_KERNEL int arax_blas_trsm(const struct arax_launch *l)
 	const uint32_t known = BLAS_UPPER | BLAS_RIGHT | BLAS_TRANS_A | BLAS_UNIT;
 	struct blas_trsm args;
 	const double *a;
-	uint32_t order, first, some;
+	struct strips s;
+	uint32_t order;
 	double *b;
 
 	if (arax_launch_args(l, &args, sizeof(args)) || args.flags & ~known || !fits(args.m) ||
@@ -198,15 +220,16 @@ ARAX_KERNEL int arax_blas_trsm(const struct arax_launch *l)
 	b = tile(l, 1, args.m, args.n);
 	if (!a || !b)
 		return -EINVAL;
-	some = strip(l, args.flags & BLAS_RIGHT ? args.m : args.n, &first);
-	if (!some)
+	strips_begin(&s, l, args.flags & BLAS_RIGHT ? args.m : args.n, STRIP);
+	/* All at once: columns, or rows, don't know of each other. */
+	if (!strips_all(&s))
 		return 0;
-	b += args.flags & BLAS_RIGHT ? first : (size_t)first * args.m;
 	cblas_dtrsm(CblasColMajor, args.flags & BLAS_RIGHT ? CblasRight : CblasLeft,
 		    uplo(args.flags), trans(args.flags, BLAS_TRANS_A),
 		    args.flags & BLAS_UNIT ? CblasUnit : CblasNonUnit,
-		    (int)(args.flags & BLAS_RIGHT ? some : args.m),
-		    (int)(args.flags & BLAS_RIGHT ? args.n : some), args.alpha, a, lead(order), b,
+		    (int)(args.flags & BLAS_RIGHT ? s.some : args.m),
+		    (int)(args.flags & BLAS_RIGHT ? args.n : s.some), args.alpha, a, lead(order),
+		    b + (args.flags & BLAS_RIGHT ? s.first : (size_t)s.first * args.m),
 		    lead(args.m));
 	return 0;
 }
@@ -229,30 +252,22 @@ static const double *row_of(const struct blas_syrk *s, const double *a, uint32_t
 	return a + (s->flags & BLAS_TRANS_A ? (size_t)i * s->k : i);
 }
 
-/* Block by block: on the diagonal one triangle, and all of those on one side of it. */
-static void syrk_piece(const struct blas_syrk *s, const double *a, double *c, const struct pieces *p)
+/* On the diagonal one triangle, and all of those on one side of it. */
+static void syrk_block(const struct blas_syrk *s, const double *a, double *c, const struct blocks *b)
 {
 	bool turned = s->flags & BLAS_TRANS_A, upper = s->flags & BLAS_UPPER;
+	double *to = c + (size_t)b->col * s->n + b->row;
 	int lda = lead(turned ? s->k : s->n);
 
-	for (uint32_t j = p->col; j < p->col + p->cols; j += SIDE) {
-		uint32_t cols = clip(1, j, s->n);
-
-		for (uint32_t i = p->row; i < p->row + p->rows; i += SIDE) {
-			double *to = c + (size_t)j * s->n + i;
-
-			if (i == j)
-				cblas_dsyrk(CblasColMajor, uplo(s->flags),
-					    trans(s->flags, BLAS_TRANS_A), (int)cols, (int)s->k,
-					    s->alpha, row_of(s, a, i), lda, s->beta, to, lead(s->n));
-			else if (upper == (i < j))
-				cblas_dgemm(CblasColMajor, turned ? CblasTrans : CblasNoTrans,
-					    turned ? CblasNoTrans : CblasTrans,
-					    (int)clip(1, i, s->n), (int)cols, terms(s->k, s->alpha),
-					    factor(s->k, s->alpha), row_of(s, a, i), lda,
-					    row_of(s, a, j), lda, s->beta, to, lead(s->n));
-		}
-	}
+	if (b->row == b->col)
+		cblas_dsyrk(CblasColMajor, uplo(s->flags), trans(s->flags, BLAS_TRANS_A),
+			    (int)b->cols, (int)s->k, s->alpha, row_of(s, a, b->row), lda, s->beta,
+			    to, lead(s->n));
+	else if (upper == (b->row < b->col))
+		cblas_dgemm(CblasColMajor, turned ? CblasTrans : CblasNoTrans,
+			    turned ? CblasNoTrans : CblasTrans, (int)b->rows, (int)b->cols,
+			    terms(s->k, s->alpha), factor(s->k, s->alpha), row_of(s, a, b->row), lda,
+			    row_of(s, a, b->col), lda, s->beta, to, lead(s->n));
 }
 
 /*
@@ -262,9 +277,8 @@ static void syrk_piece(const struct blas_syrk *s, const double *a, double *c, co
 ARAX_KERNEL int arax_blas_syrk(const struct arax_launch *l)
 {
 	struct blas_syrk args;
-	struct pieces p;
+	struct blocks b;
 	const double *a;
-	uint32_t rows;
 	double *c;
 
 	if (arax_launch_args(l, &args, sizeof(args)) ||
@@ -274,16 +288,9 @@ ARAX_KERNEL int arax_blas_syrk(const struct arax_launch *l)
 	c = tile(l, 1, args.n, args.n);
 	if (!a || !c)
 		return -EINVAL;
-	rows = args.flags & BLAS_TRANS_A ? args.k : args.n;
-	pieces_begin(&p, l, args.n, args.n);
-	while (pieces_next(&p)) {
-		if (p.rows == args.n && p.cols == args.n)
-			cblas_dsyrk(CblasColMajor, uplo(args.flags), trans(args.flags, BLAS_TRANS_A),
-				    (int)args.n, (int)args.k, args.alpha, a, lead(rows), args.beta,
-				    c, lead(args.n));
-		else
-			syrk_piece(&args, a, c, &p);
-	}
+	blocks_begin(&b, l, args.n, args.n);
+	while (blocks_next(&b))
+		syrk_block(&args, a, c, &b);
 	return 0;
 }
 
@@ -295,7 +302,7 @@ ARAX_KERNEL int arax_blas_gemm(const struct arax_launch *l)
 {
 	struct blas_gemm args;
 	const double *a, *b;
-	struct pieces p;
+	struct blocks p;
 	double *c;
 
 	if (arax_launch_args(l, &args, sizeof(args)) ||
@@ -307,8 +314,8 @@ ARAX_KERNEL int arax_blas_gemm(const struct arax_launch *l)
 	c = tile(l, 2, args.m, args.n);
 	if (!a || !b || !c)
 		return -EINVAL;
-	pieces_begin(&p, l, args.m, args.n);
-	while (pieces_next(&p))
+	blocks_begin(&p, l, args.m, args.n);
+	while (blocks_next(&p))
 		cblas_dgemm(CblasColMajor, trans(args.flags, BLAS_TRANS_A),
 			    trans(args.flags, BLAS_TRANS_B), (int)p.rows, (int)p.cols,
 			    terms(args.k, args.alpha), factor(args.k, args.alpha),
@@ -325,7 +332,7 @@ ARAX_KERNEL int arax_blas_gemm_f32(const struct arax_launch *l)
 {
 	struct blas_gemm_f32 args;
 	const float *a, *b;
-	struct pieces p;
+	struct blocks p;
 	float *c;
 
 	if (arax_launch_args(l, &args, sizeof(args)) ||
@@ -337,8 +344,8 @@ ARAX_KERNEL int arax_blas_gemm_f32(const struct arax_launch *l)
 	c = tile_f32(l, 2, args.m, args.n);
 	if (!a || !b || !c)
 		return -EINVAL;
-	pieces_begin(&p, l, args.m, args.n);
-	while (pieces_next(&p))
+	blocks_begin(&p, l, args.m, args.n);
+	while (blocks_next(&p))
 		cblas_sgemm(CblasColMajor, trans(args.flags, BLAS_TRANS_A),
 			    trans(args.flags, BLAS_TRANS_B), (int)p.rows, (int)p.cols,
 			    terms(args.k, args.alpha), (float)factor(args.k, args.alpha),
@@ -357,8 +364,8 @@ ARAX_KERNEL int arax_blas_gemm_f32(const struct arax_launch *l)
 ARAX_KERNEL int arax_blas_gemv(const struct arax_launch *l)
 {
 	struct blas_gemv args;
-	uint32_t first, some;
 	const double *a, *x;
+	struct strips s;
 	bool turned;
 	double *y;
 
@@ -371,19 +378,19 @@ ARAX_KERNEL int arax_blas_gemv(const struct arax_launch *l)
 	y = tile(l, 2, turned ? args.n : args.m, 1);
 	if (!a || !x || !y)
 		return -EINVAL;
-	some = strip(l, turned ? args.n : args.m, &first);
-	y += first;
 	/* Without columns the library leaves y as it is, without beta. */
-	if (!(turned ? args.m : args.n)) {
-		for (uint32_t i = 0; i < some; i++)
-			y[i] = args.beta == 0 ? 0 : args.beta * y[i];
-		return 0;
+	strips_begin(&s, l, turned ? args.n : args.m, turned ? STRIP : ROWS);
+	while (strips_next(&s)) {
+		if (!(turned ? args.m : args.n))
+			for (uint32_t i = 0; i < s.some; i++)
+				y[s.first + i] = args.beta == 0 ? 0 : args.beta * y[s.first + i];
+		else
+			cblas_dgemv(CblasColMajor, trans(args.flags, BLAS_TRANS_A),
+				    (int)(turned ? args.m : s.some),
+				    (int)(turned ? s.some : args.n), args.alpha,
+				    a + (turned ? (size_t)s.first * args.m : s.first), lead(args.m),
+				    x, 1, args.beta, y + s.first, 1);
 	}
-	if (some)
-		cblas_dgemv(CblasColMajor, trans(args.flags, BLAS_TRANS_A),
-			    (int)(turned ? args.m : some), (int)(turned ? some : args.n), args.alpha,
-			    a + (turned ? (size_t)first * args.m : first), lead(args.m), x, 1,
-			    args.beta, y, 1);
 	return 0;
 }
 
@@ -391,8 +398,8 @@ ARAX_KERNEL int arax_blas_gemv(const struct arax_launch *l)
 ARAX_KERNEL int arax_blas_gemv_f32(const struct arax_launch *l)
 {
 	struct blas_gemv_f32 args;
-	uint32_t first, some;
 	const float *a, *x;
+	struct strips s;
 	bool turned;
 	float *y;
 
@@ -405,18 +412,18 @@ ARAX_KERNEL int arax_blas_gemv_f32(const struct arax_launch *l)
 	y = tile_f32(l, 2, turned ? args.n : args.m, 1);
 	if (!a || !x || !y)
 		return -EINVAL;
-	some = strip(l, turned ? args.n : args.m, &first);
-	y += first;
-	if (!(turned ? args.m : args.n)) {
-		for (uint32_t i = 0; i < some; i++)
-			y[i] = args.beta == 0 ? 0 : args.beta * y[i];
-		return 0;
+	strips_begin(&s, l, turned ? args.n : args.m, turned ? STRIP : ROWS);
+	while (strips_next(&s)) {
+		if (!(turned ? args.m : args.n))
+			for (uint32_t i = 0; i < s.some; i++)
+				y[s.first + i] = args.beta == 0 ? 0 : args.beta * y[s.first + i];
+		else
+			cblas_sgemv(CblasColMajor, trans(args.flags, BLAS_TRANS_A),
+				    (int)(turned ? args.m : s.some),
+				    (int)(turned ? s.some : args.n), args.alpha,
+				    a + (turned ? (size_t)s.first * args.m : s.first), lead(args.m),
+				    x, 1, args.beta, y + s.first, 1);
 	}
-	if (some)
-		cblas_sgemv(CblasColMajor, trans(args.flags, BLAS_TRANS_A),
-			    (int)(turned ? args.m : some), (int)(turned ? some : args.n), args.alpha,
-			    a + (turned ? (size_t)first * args.m : first), lead(args.m), x, 1,
-			    args.beta, y, 1);
 	return 0;
 }
 
