@@ -12,9 +12,9 @@
  * compute, and a helper joins only below the number of cores and leaves above it.  So launches
  * that run at once in one gang have a core each before one of them has two.
  *
- * A launch in parts has many spans, of which a thread takes as many at once as have taken it about
- * the time of a part.  One that is to stand still takes back the spans that nobody has claimed, waits for those
- * that somebody has, and gives its slot back; it goes on as another job, of what is left.
+ * A launch in parts has many spans, of which a thread takes as many at once as took about the time
+ * of a part.  One that is to stand still takes back the spans that nobody has claimed, waits for
+ * those that somebody has, and gives its slot back; it goes on as another job, of what is left.
  */
 #include "daemon/backends/gang.h"
 
@@ -33,7 +33,7 @@
 #define SPANS_PER_CORE	4	/* so that a slow core does not hold up the rest */
 #define SPANS_IN_PARTS	(1u << 28)	/* of a launch in parts, whose time is not known */
 #define GROWTH		4u	/* at most, as the first ones may be no measure */
-/* Nor may those that were cheap: what is next in one call is no more than that part of all, and of what is left. */
+/* Nor may those that were cheap: a call has no more than such a part of all, and of what is left. */
 #define CALLS		4096u
 #define CALLS_LEFT	32u
 #define SPIN_ROUNDS	2000	/* about 10 us: a futex wake costs more */

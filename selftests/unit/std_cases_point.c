@@ -7,8 +7,8 @@ struct distances_args { uint32_t rows_a, rows_b, dims; };
 static void make_distances(struct trial *t)
 {
 	bool huge = t->size == SIZE_HUGE;
-	struct distances_args a = { size_of(t, huge ? 500 : 140), size_of(t, huge ? 300 : 70),
-				    size_of(t, huge ? 50 : 300) };
+	struct distances_args a = { size_of(t, 140), size_of(t, huge ? 9000 : 70),
+				    size_of(t, huge ? 9 : 300) };
 
 	if (t->size == SIZE_LONG)
 		a = (struct distances_args){ 2, 3, 20003 };

@@ -13,6 +13,7 @@ int arax_std_kmeans_update(const struct arax_launch *l);
 #define WIDE	16u	/* points that stand side by side in vectors */
 #define ROWS	64u	/* points that each meets of the others, at a time */
 #define PIECE	128u	/* dimensions at a time */
+#define COLUMNS	4096u	/* of distances, that a work-group has some of */
 
 static inline uint64_t least(uint64_t a, uint64_t b)
 {
@@ -59,33 +60,31 @@ struct distances_args {
 	uint32_t rows_a, rows_b, dims;
 };
 
+/* Of ROWS x COLUMNS distances at most, the ones from @row and @j on. */
 STD_FMA_CLONES
 static void distances(float *out, const float *a, const float *b, const struct distances_args *s,
-		      uint64_t row, uint64_t end)
+		      uint64_t row, uint64_t j)
 {
+	uint64_t rows = least(ROWS, s->rows_a - row), end = least(j + COLUMNS, s->rows_b);
 	float dist[ROWS][WIDE];
 
-	for (; row < end; row += ROWS) {
-		uint64_t rows = least(ROWS, end - row);
+	for (; j < end; j += WIDE) {
+		uint64_t m = least(WIDE, end - j);
 
-		for (uint64_t j = 0; j < s->rows_b; j += WIDE) {
-			uint64_t m = least(WIDE, s->rows_b - j);
-
-			meet(dist, a + row * s->dims, rows, b + j * s->dims, m, s->dims);
-			for (uint64_t i = 0; i < rows; i++)
-				memcpy(out + (row + i) * s->rows_b + j, dist[i], m * sizeof(*out));
-		}
+		meet(dist, a + row * s->dims, rows, b + j * s->dims, m, s->dims);
+		for (uint64_t i = 0; i < rows; i++)
+			memcpy(out + (row + i) * s->rows_b + j, dist[i], m * sizeof(*out));
 	}
 }
 
 /*
  * distances_f32(in f32 a[], in f32 b[], out f32 dist[], u32 rows_a, u32 rows_b, u32 dims):
- * dist is rows_a x rows_b
+ * dist is rows_a x rows_b; dealt to work-groups by blocks
  */
 ARAX_KERNEL int arax_std_distances_f32(const struct arax_launch *l)
 {
+	uint64_t i, end, across;
 	struct distances_args s;
-	uint64_t row, end;
 	const float *a, *b;
 	float *out;
 
@@ -98,8 +97,10 @@ ARAX_KERNEL int arax_std_distances_f32(const struct arax_launch *l)
 		return -EINVAL;
 	if (!s.rows_b)		/* rows without end may have none */
 		return 0;
-	arax_launch_share(l, s.rows_a, &row, &end);
-	distances(out, a, b, &s, row, end);
+	across = (s.rows_b - 1) / COLUMNS + 1;
+	arax_launch_share(l, across * (((uint64_t)s.rows_a + ROWS - 1) / ROWS), &i, &end);
+	for (; i < end; i++)
+		distances(out, a, b, &s, i / across * ROWS, i % across * COLUMNS);
 	return 0;
 }
 
