@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define MANY	24
+#define TENANTS	4
 
 enum { COUNT, STOP };			/* what until() and st_steps() have in their buffer */
 #define STEPS	100000000u		/* of a millisecond: a day */
@@ -260,30 +261,32 @@ TEST(other_tenants_go_on_beside_a_long_launch)
 	other_tenants_go_on_beside(takes_long);
 }
 
-/* More than could stand aside at once. */
-TEST(other_tenants_go_on_beside_many)
+/* More than could stand aside at once, of so many other tenants. */
+static void others_go_on_beside_many(int (*program)(void), int tenants)
 {
 	const char *root = cgroup2();
-	char dir[PATH_MAX];
+	char dir[TENANTS][PATH_MAX];
 	pid_t pid[MANY];
 
 	if (!root)
 		tap_skip("no cgroup2 that can be written to: one tenant");
-	snprintf(dir, sizeof(dir), "%s/arax-test-XXXXXX", root);
-	CHECK(mkdtemp(dir));
-	pid[0] = start(hangs, dir);
+	for (int i = 0; i < tenants; i++) {
+		snprintf(dir[i], sizeof(dir[i]), "%s/arax-test-XXXXXX", root);
+		CHECK(mkdtemp(dir[i]));
+	}
+	pid[0] = start(program, dir[0]);
 	for (int i = 1; i < MANY; i++) {
 		/* Not all of them ever begin. */
 		pid[i] = fork();
 		CHECK(pid[i] >= 0);
 		if (!pid[i]) {
-			leave_tenant(dir);
-			_exit(hangs());
+			leave_tenant(dir[i % tenants]);
+			_exit(program());
 		}
 	}
 	for (int i = 0; i < 3; i++) {
 		usleep(500000);
-		work(true);
+		work(program == hangs);
 	}
 	for (int i = 0; i < MANY; i++) {
 		CHECK_EQ(waitpid(pid[i], NULL, WNOHANG), 0);
@@ -291,8 +294,19 @@ TEST(other_tenants_go_on_beside_many)
 		CHECK_EQ(waitpid(pid[i], NULL, 0), pid[i]);
 	}
 	/* What is left of them was ended as well. */
-	work(true);
-	CHECK_EQ(rmdir(dir), 0);
+	work(program == hangs);
+	for (int i = 0; i < tenants; i++)
+		CHECK_EQ(rmdir(dir[i]), 0);
+}
+
+TEST(other_tenants_go_on_beside_many)
+{
+	others_go_on_beside_many(hangs, 1);
+}
+
+TEST(other_tenants_go_on_beside_many_long_launches)
+{
+	others_go_on_beside_many(takes_long, TENANTS);
 }
 
 TEST(two_that_hang_take_turns)
