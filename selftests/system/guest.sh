@@ -119,8 +119,8 @@ scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
 	--file selftests/system/in-guest.sh:/arax/in-guest.sh \
 	-- '/arax/in-guest.sh system' "${narrow[@]//$'\n'/ }" '/arax/in-guest.sh death' ${own[@]+"${own[@]}"} \
 	'/arax/in-guest.sh commands' '/arax/in-guest.sh reasons' "/arax/in-guest.sh coherent $tasks" ${demo[@]+"${demo[@]}"} \
-	'/arax/in-guest.sh mapped' '/arax/in-guest.sh huge' '/arax/in-guest.sh aside other_tenants_go_on' \
-	'/arax/in-guest.sh aside killed_with_a_kernel_that_hangs' \
+	'/arax/in-guest.sh mapped' '/arax/in-guest.sh huge' '/arax/in-guest.sh aside other_tenants_go_on other_tenants_go_on_beside_a_long_launch' \
+	'/arax/in-guest.sh aside killed_with_a_kernel_that_hangs killed_with_a_long_launch' \
 	'/arax/in-guest.sh aside threads_are_limited' "${devices[@]//$'\n'/ }" "${bench[@]}" || rc=$?
 [ "$kernel" = debug ] ||
 	scripts/tally run "bench/kernel-link-$kernel" selftests/bench/run.sh said "$work" null depth || rc=1

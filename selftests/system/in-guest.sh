@@ -79,7 +79,8 @@ aside)
 		cgroup = \"/sys/fs/cgroup/arax-workers\" }" >>$config
 	# shellcheck disable=SC2086 # the command is words
 	serve $araxd
-	/arax/tests/stand-aside "$2"
+	shift
+	/arax/tests/stand-aside "$@"
 	# Or nobody could enter it while its process is there still.
 	finish $? empty /sys/fs/cgroup/arax-workers/cgroup.subtree_control
 	;;
