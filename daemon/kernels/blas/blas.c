@@ -43,7 +43,7 @@ static __attribute__((constructor)) void keep_runtimes(void)
 
 /*
  * A result is computed in blocks of so many, or in strips, however it is cut: so each item's
- * terms are added up in one order, in every launch.  The manifest's parts are these.
+ * terms are added up in one order, in every launch.  Products' parts, by the manifest, are blocks.
  */
 #define SIDE		512u
 #define STRIP		64u

@@ -114,7 +114,7 @@ ARAX_KERNEL int st_steps(const struct arax_launch *l)
 	return 0;
 }
 
-/* Count the work-groups, and the calls, and leave how many there are; the manifest says: as many as the value. */
+/* Count the work-groups, and the calls, and leave how many there are. */
 ARAX_KERNEL int st_groups(const struct arax_launch *l)
 {
 	uint32_t *x = ARAX_ITEMS(l, 0, 3, uint32_t);
